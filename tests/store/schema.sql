@@ -59,7 +59,8 @@ CREATE TYPE asyncjobs.new_job AS (
     at_most_seconds double precision,
     workflow_id bigint,
     waits boolean,
-    limit_key text
+    limit_key text,
+    keep_payload boolean
 );
 
 CREATE TYPE asyncjobs.outcome AS (
@@ -171,9 +172,8 @@ CREATE TABLE asyncjobs.dependents (
     state text DEFAULT 'waiting'::text NOT NULL,
     CONSTRAINT dependents_rule_check CHECK ((rule = ANY (ARRAY['completed'::text, 'ended'::text]))),
     CONSTRAINT dependents_state_check CHECK ((state = ANY (ARRAY['waiting'::text, 'released'::text, 'broken'::text]))),
-    CONSTRAINT dependents_pkey PRIMARY KEY (gate_id, job_id)
+    CONSTRAINT dependents_pkey PRIMARY KEY (job_id, gate_id)
 );
-CREATE INDEX dependents_job ON asyncjobs.dependents USING btree (job_id);
 CREATE INDEX dependents_left ON asyncjobs.dependents USING btree (gate_id, state, job_id) WHERE (state <> 'released'::text);
 
 CREATE TABLE asyncjobs.dispatch_requests (
@@ -283,6 +283,7 @@ CREATE TABLE asyncjobs.jobs (
     losses smallint DEFAULT 0 NOT NULL,
     suspicion smallint DEFAULT 0 NOT NULL,
     outlived smallint DEFAULT 0 NOT NULL,
+    enqueue_token bigint,
     claim_token bigint,
     started_at timestamp with time zone,
     runner_id bigint,
@@ -292,10 +293,13 @@ CREATE TABLE asyncjobs.jobs (
     on_dead text DEFAULT 'advance'::text NOT NULL,
     type text NOT NULL,
     lane text,
-    payload jsonb DEFAULT '{}'::jsonb NOT NULL,
-    errors jsonb DEFAULT '[]'::jsonb NOT NULL,
     parent_job_id bigint,
     correlation_id text,
+    start_before timestamp with time zone,
+    limit_key text,
+    requested_outcome text,
+    payload jsonb DEFAULT '{}'::jsonb NOT NULL,
+    errors jsonb DEFAULT '[]'::jsonb NOT NULL,
     timeout interval,
     error_message text,
     last_error text,
@@ -304,9 +308,7 @@ CREATE TABLE asyncjobs.jobs (
     dedup_key text,
     serialization_key text,
     cancel_requested_at timestamp with time zone,
-    requested_outcome text,
     request_message text,
-    enqueue_token bigint,
     result jsonb,
     result_dropped text,
     progress jsonb,
@@ -314,10 +316,9 @@ CREATE TABLE asyncjobs.jobs (
     trace_context text,
     lost_with bigint,
     tags text[],
-    start_before timestamp with time zone,
     dedup_until text,
     workflow_id bigint,
-    limit_key text,
+    keep_payload boolean,
     CONSTRAINT jobs_pkey PRIMARY KEY (id)
 ) WITH (fillfactor=50, autovacuum_vacuum_scale_factor=0.02, autovacuum_vacuum_threshold=2000, autovacuum_analyze_scale_factor=0.05, autovacuum_vacuum_cost_delay=0);
 CREATE INDEX jobs_claim ON asyncjobs.jobs USING btree (queue, suspicion, priority, place) WHERE ((status = 'pending'::text) AND (limit_key IS NULL));
@@ -327,20 +328,20 @@ CREATE INDEX jobs_due ON asyncjobs.jobs USING btree (asyncjobs.due_at(status, ru
 CREATE INDEX jobs_ended ON asyncjobs.jobs USING btree (type, completed_at) WHERE (status = ANY (ARRAY['completed'::text, 'cancelled'::text]));
 CREATE INDEX jobs_limited ON asyncjobs.jobs USING btree (asyncjobs.limit_side(status), limit_key, queue, COALESCE(lane, ''::text), suspicion, priority, place) WHERE ((limit_key IS NOT NULL) AND ((status = 'pending'::text) OR (runner_id IS NOT NULL)));
 CREATE INDEX jobs_parent ON asyncjobs.jobs USING btree (parent_job_id) WHERE (parent_job_id IS NOT NULL);
-CREATE INDEX jobs_rare ON asyncjobs.jobs USING btree (status, type, version, place, (
+CREATE INDEX jobs_rare ON asyncjobs.jobs USING btree (status, type, version, place) WHERE (
 CASE
-    WHEN ((priority >= 0) AND (attempts >= 0) AND (max_attempts > 0) AND (on_dead = ANY ('{advance,halt,ask,"ask all"}'::text[])) AND (enqueue_token IS NOT NULL) AND (status = ANY ('{waiting,paused,blocked}'::text[]))) THEN NULL::boolean
-    ELSE asyncjobs.refuse_unless(false,
+    WHEN (
+    CASE
+        WHEN (status = 'processing'::text) THEN ((runner_id IS NOT NULL) AND (claim_token IS NOT NULL) AND (started_at IS NOT NULL))
+        WHEN (status = ANY ('{completed,dead,cancelled}'::text[])) THEN (completed_at IS NOT NULL)
+        ELSE (status = ANY ('{pending,waiting,scheduled,failed,paused,blocked}'::text[]))
+    END AND (priority >= 0) AND (attempts >= 0) AND (max_attempts > 0) AND (on_dead = ANY ('{advance,halt,ask,"ask all"}'::text[])) AND (enqueue_token IS NOT NULL)) THEN false
+    ELSE asyncjobs.refuse_row(
     CASE
         WHEN (enqueue_token IS NULL) THEN 'enqueued_check'::text
         ELSE 'jobs_check'::text
     END, id)
-END)) WHERE ((status = ANY ('{waiting,paused,blocked}'::text[])) OR (NOT (
-CASE
-    WHEN (status = 'processing'::text) THEN ((runner_id IS NOT NULL) AND (claim_token IS NOT NULL) AND (started_at IS NOT NULL))
-    WHEN (status = ANY ('{completed,dead,cancelled}'::text[])) THEN (completed_at IS NOT NULL)
-    ELSE (status = ANY ('{pending,scheduled,failed}'::text[]))
-END AND (priority >= 0) AND (attempts >= 0) AND (max_attempts > 0) AND (on_dead = ANY ('{advance,halt,ask,"ask all"}'::text[])) AND (enqueue_token IS NOT NULL))));
+END OR (status = ANY ('{waiting,paused,blocked}'::text[])));
 CREATE INDEX jobs_runner ON asyncjobs.jobs USING btree (runner_id, requested_outcome) WHERE (runner_id IS NOT NULL);
 
 CREATE TABLE asyncjobs.limit_keys (
@@ -524,7 +525,11 @@ CREATE TABLE asyncjobs.serialized_jobs (
     halt_reason text,
     CONSTRAINT serialized_jobs_pkey PRIMARY KEY (id)
 ) WITH (fillfactor=85, autovacuum_vacuum_scale_factor=0.02, autovacuum_vacuum_threshold=2000, autovacuum_analyze_scale_factor=0.05, autovacuum_vacuum_cost_delay=0);
-CREATE INDEX serialized_jobs_joining ON asyncjobs.serialized_jobs USING btree (id, asyncjobs.refuse_unless(((serialization_key <> ''::text) AND ((halted_at IS NULL) OR (dispatched_at IS NOT NULL))), 'serialized_jobs_check'::text, id)) WHERE ((place IS NULL) OR (NOT ((serialization_key <> ''::text) AND ((halted_at IS NULL) OR (dispatched_at IS NOT NULL)))));
+CREATE INDEX serialized_jobs_joining ON asyncjobs.serialized_jobs USING btree (id) WHERE (
+CASE
+    WHEN ((serialization_key <> ''::text) AND ((halted_at IS NULL) OR (dispatched_at IS NOT NULL))) THEN false
+    ELSE asyncjobs.refuse_row('serialized_jobs_check'::text, id)
+END OR (place IS NULL));
 CREATE INDEX serialized_jobs_line ON asyncjobs.serialized_jobs USING btree (serialization_key, place);
 CREATE UNIQUE INDEX serialized_jobs_head ON asyncjobs.serialized_jobs USING btree (serialization_key) WHERE (dispatched_at IS NOT NULL);
 CREATE CONSTRAINT TRIGGER serialized_jobs_join AFTER INSERT ON asyncjobs.serialized_jobs DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN ((new.place IS NULL)) EXECUTE FUNCTION asyncjobs.join_keys();
@@ -737,6 +742,7 @@ CREATE VIEW asyncjobs.readable_jobs AS
     COALESCE(tags, '{}'::text[]) AS tags,
     asyncjobs.instant(start_before) AS start_before,
     dedup_until,
+    keep_payload,
     workflow_id,
     asyncjobs.instant(created_at) AS created_at,
     asyncjobs.instant(updated_at) AS updated_at
@@ -1882,12 +1888,6 @@ CREATE FUNCTION asyncjobs.list_keys(_after text, _limit integer, _only text)
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 8938d24b6f530127
 
-CREATE FUNCTION asyncjobs.lock_dependents(_gates bigint[], _state text, OUT ids bigint[], OUT are_all boolean)
-    RETURNS record
-    LANGUAGE plpgsql
-    SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 89ebc993ec4560bb
-
 CREATE FUNCTION asyncjobs.lock_in_order(_ids bigint[], _statuses text[], _keys text[])
     RETURNS void
     LANGUAGE plpgsql
@@ -2476,7 +2476,7 @@ CREATE FUNCTION asyncjobs.read_options(_options jsonb, _has_dedup_rule boolean)
     RETURNS asyncjobs.new_job
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: c8a38d861a50020e
+-- body: 5b747d8a2dbc09de
 
 CREATE FUNCTION asyncjobs.read_rows(_documents text[])
     RETURNS asyncjobs.new_job[]
@@ -2537,12 +2537,12 @@ CREATE FUNCTION asyncjobs.refuse_duplicate(_row asyncjobs.new_job, _id bigint, _
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 275d2174a1665af9
 
-CREATE FUNCTION asyncjobs.refuse_unless(_is_well boolean, _check text, _id bigint)
+CREATE FUNCTION asyncjobs.refuse_row(_check text, _id bigint)
     RETURNS boolean
     LANGUAGE plpgsql
     IMMUTABLE
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: f0487a2a39030135
+-- body: 7bbd6a30235a6208
 
 CREATE FUNCTION asyncjobs.rejoin(_ids bigint[])
     RETURNS integer
@@ -2558,7 +2558,7 @@ CREATE FUNCTION asyncjobs.release_dependents(_gates bigint[], OUT pending bigint
     RETURNS record
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: ecb6919cdcf443e6
+-- body: ff0d51da58cfc06d
 
 CREATE FUNCTION asyncjobs.release_ended(_id bigint)
     RETURNS text[]
@@ -2837,12 +2837,6 @@ CREATE FUNCTION asyncjobs.spawn_members(_job bigint, _token bigint, _from intege
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: f3f8c9ae6e936320
 
-CREATE FUNCTION asyncjobs.start_dependents(_ids bigint[], OUT count integer, OUT pending bigint[])
-    RETURNS record
-    LANGUAGE plpgsql
-    SET search_path TO 'pg_catalog', 'pg_temp'
--- body: eda04ff01a281ef4
-
 CREATE FUNCTION asyncjobs.start_over(_id bigint, _by text)
     RETURNS void
     LANGUAGE plpgsql
@@ -2943,7 +2937,7 @@ CREATE FUNCTION asyncjobs.take_dependents_back(_gates bigint[])
     RETURNS void
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 5d3a9e735266da7c
+-- body: 9790500cee9e6eca
 
 CREATE FUNCTION asyncjobs.take_leases(_holder text, _held text[], _served text[], _new_tokens bigint[], _tried text[], _tried_tokens bigint[], _tried_renewals bigint[], _tried_long boolean[], _expiry interval)
     RETURNS text[]
@@ -2972,6 +2966,12 @@ CREATE FUNCTION asyncjobs.tell(_payload text)
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: b1546fdc5d4f90ef
+
+CREATE FUNCTION asyncjobs.tell_dependents(_gates bigint[], _state text, OUT ids bigint[], OUT are_all boolean)
+    RETURNS record
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: b21d8d67f5b6af27
 
 CREATE FUNCTION asyncjobs.throttle_key(_id bigint, _token bigint, _seconds double precision)
     RETURNS boolean
@@ -3066,7 +3066,7 @@ CREATE FUNCTION asyncjobs.write_jobs(_ids bigint[], _tokens bigint[], _rows asyn
     SET plan_cache_mode TO 'force_generic_plan'
     SET enable_seqscan TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: e0fd89fd0eae4752
+-- body: 34fb2f8c41f63349
 
 CREATE FUNCTION asyncjobs.write_rest(INOUT ids bigint[], INOUT new bigint[], _tokens bigint[], _rows asyncjobs.new_job[], _existing integer[], _own boolean, _draws boolean, _now timestamp with time zone)
     RETURNS record
