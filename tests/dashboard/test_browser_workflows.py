@@ -120,7 +120,9 @@ async def test_the_list_is_fit_for_everybody(chrome: Any, base: str, flows: dict
         await person.page.wait_for_url(f"{base}/workflows/{flows['three']}")
 
 
-async def test_the_graph_moves_and_stays_where_it_was_scrolled_to(chrome: Any, base: str, served: Served, rows: Connection) -> None:
+async def test_the_graph_moves_and_stays_where_it_was_scrolled_to(
+    chrome: Any, base: str, served: Served, rows: Connection
+) -> None:
     flow = await many(served)
     end = "UPDATE asyncjobs.jobs SET status = 'completed', completed_at = now() WHERE id = ANY ($1)"
     async with somebody(chrome, base, viewport={"width": 400, "height": 800}) as person:
@@ -142,7 +144,9 @@ async def _focuses_a_box_that_stays(person: Person, rows: Connection, flow: Work
     await box.focus()
     await person.page.keyboard.press("Shift+Tab")
     await person.page.keyboard.press("Tab")
-    await rows.execute("UPDATE asyncjobs.jobs SET status = 'completed', completed_at = now() WHERE id = ANY ($1)", flow.ids[5_021:6_021])
+    await rows.execute(
+        "UPDATE asyncjobs.jobs SET status = 'completed', completed_at = now() WHERE id = ANY ($1)", flow.ids[5_021:6_021]
+    )
     await person.page.locator("[data-state]").get_by_text("waits for you").wait_for()
     assert await person.page.evaluate("document.activeElement.closest('.graph') !== null")
     await person.page.evaluate("document.activeElement.blur()")

@@ -87,7 +87,11 @@ async def seconds_of(app: AsyncJobs, connection: Connection, write: Callable[[],
 
 
 async def ratio(
-    app: AsyncJobs, connection: Connection, ours: Callable[[], Awaitable[object]], plain: Callable[[], Awaitable[object]], rounds: int
+    app: AsyncJobs,
+    connection: Connection,
+    ours: Callable[[], Awaitable[object]],
+    plain: Callable[[], Awaitable[object]],
+    rounds: int,
 ) -> float:
     """Our pace by the pace of the plain ones."""
     took: tuple[list[float], list[float]] = ([], [])
@@ -164,7 +168,9 @@ async def test_a_hundred_thousand_are_written_soon_and_leave_no_memory(
         process.terminate()
         await process.wait()
     took = time.perf_counter() - began - written
-    sys.stdout.write(f"written in {written:.1f} s, run in {took:.0f} s; {early / 1e6:.1f} MB, and {late / 1e6:.1f} MB at the end\n")
+    sys.stdout.write(
+        f"written in {written:.1f} s, run in {took:.0f} s; {early / 1e6:.1f} MB, and {late / 1e6:.1f} MB at the end\n"
+    )
     assert written < 15
     assert late - early < 4e6
 
@@ -223,7 +229,8 @@ async def test_a_death_over_five_thousand_ends_them_within_two_seconds_and_its_r
         assert (row.state, row.dead, row.size) == ("broken", 5_001, 5_001)
         died = await connection.fetchval("SELECT completed_at FROM asyncjobs.jobs WHERE id = $1", first.id)
         ended = await connection.fetch(
-            "SELECT max(completed_at) AS at, error_message AS says FROM asyncjobs.jobs WHERE id <> $1 GROUP BY error_message", first.id
+            "SELECT max(completed_at) AS at, error_message AS says FROM asyncjobs.jobs WHERE id <> $1 GROUP BY error_message",
+            first.id,
         )
         took = (max(one["at"] for one in ended) - died).total_seconds()
         assert [one["says"] for one in ended] == [f"upstream {first.id} (top) died"]
