@@ -1,4 +1,4 @@
-"""The page of a workflow in a browser: with three members and with ten thousand, small and large, light and dark, and while it moves.
+"""The page of a workflow in a browser: with three members and ten thousand, small and large, light and dark, and as it moves.
 
 Pictures are left where those of `test_browser.py` are.
 """
@@ -30,7 +30,7 @@ _IN_THE_PICTURE = r"""() => {
     const pair = [light(one), light(other)].sort((a, b) => b - a);
     return (pair[0] + 0.05) / (pair[1] + 0.05);
   };
-  const svg = document.querySelector(".graph svg"), panel = numbers(getComputedStyle(document.querySelector(".graph .box")).fill);
+  const svg = document.querySelector(".graph svg"), panel = numbers(getComputedStyle(svg.querySelector(".box")).fill);
   for (const text of svg.querySelectorAll("text")) {
     const found = ratio(numbers(getComputedStyle(text).fill), panel);
     if (found < 4.5) faults.push(`contrast ${found.toFixed(2)}: ${text.textContent}`);

@@ -119,7 +119,7 @@ async def test_one_that_does_not_fit_ends_the_dependent_and_is_named(where: Open
 
     @jobs.job("anything")
     async def anything(n: int) -> Any:
-        return n if n else "none"
+        return n or "none"
 
     @jobs.job("total")
     async def total(numbers: Results[int]) -> int:
