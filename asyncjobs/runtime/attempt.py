@@ -213,8 +213,8 @@ class Attempt:
 
     @property
     def keeps_payload(self) -> bool:
-        """Whether the job's payload stays when it has completed."""
-        keeps = self.definition.keeps_payload
+        """Whether the job's payload stays when it has completed: as its enqueue said, its type, or its app, the nearest of them."""
+        keeps = self.definition.keeps_payload if self.claimed.keep_payload is None else self.claimed.keep_payload
         return self._surroundings.keeps_payload if keeps is None else keeps
 
     def start(self, ended: Callable[["Attempt", Ack], None]) -> asyncio.Task[None]:

@@ -177,8 +177,9 @@ def test_every_option_of_an_enqueue_is_heeded_or_refused(monkeypatch: pytest.Mon
     carried = {*NewRow.__struct_fields__} & {*Job.__struct_fields__}
     # A new one here: `MemoryStore` does what it asks for, or refuses it as it does those of `_UNHEEDED`.
     assert sorted(carried) == [
-        "correlation_id", "created_by", "dedup_key", "dedup_until", "lane", "limit_key", "max_attempts", "parent_job_id",
-        "payload", "priority", "queue", "run_at", "serialization_key", "tags", "trace_context", "type", "version",
+        "correlation_id", "created_by", "dedup_key", "dedup_until", "keep_payload", "lane", "limit_key", "max_attempts",
+        "parent_job_id", "payload", "priority", "queue", "run_at", "serialization_key", "tags", "trace_context", "type",
+        "version",
     ]  # fmt: skip
     assert memory_store._UNHEEDED == ()
     monkeypatch.setattr(memory_store, "_UNHEEDED", ("tags",))  # as if it were new, and nobody had thought of memory
