@@ -36,6 +36,7 @@ jobs = AsyncJobs(os.environ["DSN"], routers=[router], queues=[Queue(concurrency=
 asyncio.run(jobs.run())
 """
 
+ROOT = Path(__file__).parents[2]
 ROUTER = JobRouter()
 
 
@@ -79,7 +80,7 @@ async def test_random_workflows_end_among_kills_deaths_cancels_and_retries(
 
     async def started() -> asyncio.subprocess.Process:
         return await asyncio.create_subprocess_exec(
-            sys.executable, str(program), env={**os.environ, "DSN": dsn}, cwd=Path(__file__).parents[2],
+            sys.executable, str(program), env={**os.environ, "DSN": dsn, "PYTHONPATH": str(ROOT)}, cwd=ROOT,
             stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.DEVNULL,
         )  # fmt: skip
 
