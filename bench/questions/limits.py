@@ -1,4 +1,4 @@
-"""What do limits cost: one that is never reached, one over all jobs that is as high as there are slots, and one of 10,000 tenants?
+"""What do limits cost: one that is never reached, one that is as high as there are slots, and one of 10,000 tenants?
 
 Each beside the same jobs without a limit, one after the other in each round. A job with a limit is claimed by its key, of which a
 claim locks and counts each, and the end of its attempt is said to the key.

@@ -4,19 +4,16 @@
 -- jobs are the caller's to write.
 CREATE FUNCTION asyncjobs.take_turns(
     _queue text, _name text, _lane text, _limit integer, _ahead float8, _types text[], _suspects boolean, _versions jsonb,
-    INOUT _seen text[], INOUT _picked tid[], OUT is_any boolean)
+    _total integer, _each integer, _every float8, _burst integer, _weight float8, INOUT _seen text[], INOUT _picked tid[], OUT is_any boolean)
 LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
 SET enable_bitmapscan = off SET enable_sort = off SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     _keys text[]; _places tid[]; _turns tid[];
     _most integer := _limit - cardinality(_picked);
-    _total integer; _each integer; _every float8; _burst integer; _weight float8;
     _now timestamptz;
     _found tid[];
 BEGIN
-    SELECT l.total, l.each, l.every, l.burst, l.weight INTO _total, _each, _every, _burst, _weight
-    FROM asyncjobs.limits AS l WHERE l.kind = 'limit' AND l.name = _name;
     IF _total IS NOT NULL THEN
         _most := asyncjobs.limit_room('limit', _name, _most, _picked);
     END IF;
