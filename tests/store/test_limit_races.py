@@ -21,7 +21,7 @@ from tests.support.mutants import COUNT_OF_KEY, PERMITS_OF_A_COUNTER, Change, Mu
 _KEY: Final = "api:a"
 #: Where B's call is held up, between what it has read and the lock of the keys.
 _HELD: Final = 4711
-_LOCK: Final = "SELECT o.keys, o.places, o.turns, o.ahead INTO"
+_LOCK: Final = "_locked := asyncjobs.lock_turns("
 HOLD: Final = Change(
     "take_turns", _LOCK,
     "IF current_setting('application_name') = 'asyncjobs b' THEN\n"

@@ -8,7 +8,9 @@ DECLARE
     _opened text[];
     _is_closed boolean; _is_full boolean;  -- a key, a total
 BEGIN
-    PERFORM pg_advisory_xact_lock_shared(hashtext('asyncjobs.limit'), s.slot) FROM unnest(asyncjobs.limit_slots(_freed || _keys)) AS s(slot);
+    PERFORM pg_advisory_xact_lock_shared(hashtext('asyncjobs.limit'), s.slot) FROM (
+        SELECT hashtext(k.key) & 4095 AS slot FROM unnest(_freed || _keys) AS k(key)
+        UNION SELECT hashtext(asyncjobs.limit_name(k.key)) & 4095 FROM unnest(_freed || _keys) AS k(key) ORDER BY slot) AS s;
     SELECT EXISTS (SELECT FROM asyncjobs.limit_turns AS t WHERE t.key = ANY (_freed || _keys) AND t.state <> 'open'),
         EXISTS (SELECT FROM asyncjobs.limits AS l WHERE l.kind = 'limit' AND l.is_full
             AND l.name = ANY (ARRAY(SELECT asyncjobs.limit_name(u.key) FROM unnest(_freed) AS u(key))))
