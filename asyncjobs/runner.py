@@ -22,7 +22,7 @@ from asyncjobs.runtime.idle import Idle
 from asyncjobs.runtime.listening import Listening
 from asyncjobs.runtime.open_app import OpenApp
 from asyncjobs.runtime.parts import RECENT_SECONDS, Part
-from asyncjobs.runtime.runner_parts import Declared, make_parts
+from asyncjobs.runtime.runner_parts import RunnerPlan, make_parts
 from asyncjobs.runtime.stopping import Stopping
 from asyncjobs.settings import config_seconds
 from asyncjobs.telemetry.events import RunnerStarted
@@ -34,7 +34,7 @@ _TOLD_SECONDS: Final = 4.0
 class Runner:
     """Runs jobs until it is stopped. Made by `AsyncJobs.runner()`."""
 
-    def __init__(self, opened: OpenApp, declared: Declared, *, grace: float) -> None:
+    def __init__(self, opened: OpenApp, declared: RunnerPlan, *, grace: float) -> None:
         self.started_at: float | None = None
         self.name = declared.name
         self.parts = make_parts(opened, declared)

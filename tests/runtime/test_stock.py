@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import pytest
 
-from asyncjobs.declare.definition import Declared, JobDefinition
+from asyncjobs.declare.definition import JobDefinition, TypeOptions
 from asyncjobs.model.claim import Scan
 from asyncjobs.model.request import Request
 from asyncjobs.runtime import stock
@@ -37,7 +37,7 @@ class Rig:
         self.go: dict[int, asyncio.Event] = {}
         self.attempts = Attempts(events=self.runs.events)
         self.queues = Queues()
-        handlers = {name: JobDefinition(name, self.wait, Declared(), declared_at="test") for name in ("wait", "guarded")}
+        handlers = {name: JobDefinition(name, self.wait, TypeOptions(), declared_at="test") for name in ("wait", "guarded")}
         nobody: Any = SimpleNamespace(ended=lambda _: None, is_held=lambda job: job.type in self.held, began=lambda _: None)
         shared = Shared(
             line=cast("Any", self.line), attempts=self.attempts, handlers=handlers, surroundings=self.runs.surroundings,

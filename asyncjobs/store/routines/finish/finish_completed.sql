@@ -39,7 +39,7 @@ BEGIN
             PERFORM asyncjobs.end_dedup(_dedup);
         END IF;
         IF _keyed IS NOT NULL THEN
-            _heads := asyncjobs.release_keys(_keyed, '{}');
+            _heads := asyncjobs.let_keys_go(_keyed, '{}');
         END IF;
         _heads := _heads || CASE WHEN _members IS NOT NULL THEN asyncjobs.arrive(_members) END;
         IF _freed IS NOT NULL THEN
