@@ -252,11 +252,7 @@ def _asking(row: Record) -> tuple[Claimed, str]:
 
 
 def _claimed(row: Record, workflow_id: int | None = None) -> Claimed:
-    rest = None if row[-1] is None else msgspec.json.decode(row[-1])
-    if isinstance(rest, str):
-        claimed = Claimed(*row[1:-1], limit_key=rest)
-    else:
-        claimed = Claimed(*row[1:-1], *(rest or ()))
+    claimed = Claimed(*row[1:-1], *(() if row[-1] is None else msgspec.json.decode(row[-1])))
     if workflow_id is not None:
         force_setattr(claimed, "workflow_id", workflow_id)
     return claimed

@@ -2284,7 +2284,7 @@ CREATE FUNCTION asyncjobs.pick_limited(_queue text, _lane text, _limit integer, 
     SET enable_bitmapscan TO 'off'
     SET enable_sort TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 96126d1214451283
+-- body: 9b388d9e613282f9
 
 CREATE FUNCTION asyncjobs.promote(_batch integer, _from timestamp with time zone, _blocked text[], OUT promoted integer, OUT queues text[], OUT urgent_queues text[], OUT keys text[], OUT next_due_seconds double precision, OUT skipped boolean, OUT reached_at timestamp with time zone, OUT scan_seconds double precision, OUT expired jsonb)
     RETURNS record

@@ -17,8 +17,7 @@ BEGIN
         SELECT g.name, g.lane, g.total, g.each, g.every, g.burst, g.weight, lead(g.served) OVER (ORDER BY g.served) AS ahead
         INTO _group FROM asyncjobs.limit_groups(_queue, _lane, _names, _seen, _suspects) AS g ORDER BY g.served LIMIT 1;
         EXIT WHEN NOT FOUND;
-        _taken :=  -- (assigned, it is no query: that saves 30 us)
-            asyncjobs.take_turns(_queue, _group.name, _group.lane, _limit, _group.ahead, _types, _suspects, _versions,
+        _taken := asyncjobs.take_turns(_queue, _group.name, _group.lane, _limit, _group.ahead, _types, _suspects, _versions,
             _group.total, _group.each, _group.every, _group.burst, _group.weight, _seen, _picked);
         _seen := _taken._seen;
         _picked := _taken._picked;
