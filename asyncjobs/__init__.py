@@ -18,6 +18,7 @@ from asyncjobs.declare.definition import NewJob
 from asyncjobs.declare.hooks import Hook
 from asyncjobs.declare.limit import Limit, Rate
 from asyncjobs.declare.options import Debounce, Options
+from asyncjobs.declare.results import Results
 from asyncjobs.errors import (
     AlreadyOpen,
     AmbiguousApp,
@@ -162,6 +163,7 @@ __all__ = [
     "Resource",
     "ResourceFailed",
     "ResultUnavailable",
+    "Results",
     "Retry",
     "Runner",
     "RunnerLost",

@@ -6,7 +6,7 @@ from weakref import ref
 
 from asyncjobs.circuit_breaker import CircuitBreaker, check_breaker
 from asyncjobs.declare.decorators import CronDecorator, DutyDecorator, JobDecorator
-from asyncjobs.declare.definition import Declared, JobDefinition, NewJob, Upgrade
+from asyncjobs.declare.definition import JobDefinition, NewJob, TypeOptions, Upgrade
 from asyncjobs.declare.limit import Limit
 from asyncjobs.declare.options import check_tags
 from asyncjobs.declare.planned import Planned, check_duty, takes_context
@@ -311,11 +311,11 @@ class JobRouter:
         _refuse_function(name)
         return self.prefix + name if self.prefix and isinstance(name, str) and name else name
 
-    def _declared(self, **given: Any) -> Declared:
+    def _declared(self, **given: Any) -> TypeOptions:
         defaults = {name: value for name, value in self._defaults.items() if value is not None}
-        return Declared(**{**defaults, **{name: value for name, value in given.items() if value is not None}})
+        return TypeOptions(**{**defaults, **{name: value for name, value in given.items() if value is not None}})
 
-    def _declare(self, name: str, function: object, declared: Declared) -> JobType[..., Any]:
+    def _declare(self, name: str, function: object, declared: TypeOptions) -> JobType[..., Any]:
         if isinstance(function, JobType):
             raise InvalidHandler(
                 name, f'{function!r} is a job already: add aliases=("{name}",) to it, or declare another function.'
@@ -360,7 +360,7 @@ def _refuse_other(router: object) -> None:
 
 def _refuse_required(name: str, function: Callable[..., Any]) -> None:
     needed = [
-        one.name for one in JobDefinition(name, function, Declared(), declared_at="").signature.parameters if one.is_required
+        one.name for one in JobDefinition(name, function, TypeOptions(), declared_at="").signature.parameters if one.is_required
     ]
     if needed:
         raise InvalidHandler(name, f'parameter "{needed[0]}" has no default: a tick has no arguments to give.')

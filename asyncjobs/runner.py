@@ -22,7 +22,7 @@ from asyncjobs.runtime.idle import Idle
 from asyncjobs.runtime.listening import Listening
 from asyncjobs.runtime.open_app import OpenApp
 from asyncjobs.runtime.parts import RECENT_SECONDS, Part
-from asyncjobs.runtime.runner_parts import Declared, make_parts
+from asyncjobs.runtime.runner_parts import RunnerPlan, make_parts
 from asyncjobs.runtime.stopping import Stopping
 from asyncjobs.settings import config_seconds
 from asyncjobs.telemetry.events import RunnerStarted
@@ -34,7 +34,7 @@ _TOLD_SECONDS: Final = 4.0
 class Runner:
     """Runs jobs until it is stopped. Made by `AsyncJobs.runner()`."""
 
-    def __init__(self, opened: OpenApp, declared: Declared, *, grace: float) -> None:
+    def __init__(self, opened: OpenApp, declared: RunnerPlan, *, grace: float) -> None:
         self.started_at: float | None = None
         self.name = declared.name
         self.parts = make_parts(opened, declared)
@@ -104,6 +104,7 @@ class Runner:
             leases=parts.duties.leader.held(),
             schedules_age_seconds=scheduler.turn_age_seconds,
             failed_schedules=sorted(scheduler.failed),
+            differing_limits=[*parts.registration.differing],
             is_confirmed=heartbeat.is_confirmed,
             outdated_by=heartbeat.outdated_by,
             is_stopping=self._stopping.has_begun,

@@ -22,7 +22,8 @@ from asyncjobs.declare.definition import NewJob
 from asyncjobs.declare.flow import FlowPlanner
 from asyncjobs.declare.hooks import enqueue_through
 from asyncjobs.declare.new_job import admit_all, check_job_id, check_jobs
-from asyncjobs.declare.upstream import Members, Place, Upstream
+from asyncjobs.declare.results import Results
+from asyncjobs.declare.upstream import MemberPlace, Members, Spawner, Upstream
 from asyncjobs.errors import InvalidOption, UsageError, WorkflowError
 from asyncjobs.handles import JobHandle
 from asyncjobs.model.workflow import MOST_MEMBERS, When
@@ -64,7 +65,7 @@ class Node(_Awaitable, Generic[T_co]):
     def result(self) -> T_co:
         """What the job will give, as an argument of another job of the workflow, or anywhere in one."""
         hint = self._job.handler.signature.returns
-        return cast("T_co", Upstream(self.flow.planner, self.members, hint, is_group=False))
+        return cast("T_co", Upstream(self.flow.planner.mark, self.members, hint, is_group=False))
 
     @property
     def id(self) -> int:
@@ -94,9 +95,17 @@ class Group(_Awaitable, Generic[T_co]):
     @property
     def results(self) -> list[T_co]:
         """What the jobs will give, in their order, as an argument of another job of the workflow, or anywhere in one."""
+        return cast("list[T_co]", self._upstream(is_paged=False))
+
+    def _upstream(self, *, is_paged: bool) -> Upstream:
         hints = {id(job.handler): job.handler.signature.returns for job in self._jobs}
         hint = next(iter(hints.values())) if len(hints) == 1 else Any
-        return cast("list[T_co]", Upstream(self.flow.planner, self.members, hint, is_group=True))
+        return Upstream(self.flow.planner.mark, self.members, hint, is_group=True, is_paged=is_paged)
+
+    @property
+    def paged(self) -> Results[T_co]:
+        """The same as the argument of a parameter that is `Results[...]`: they are read in pages, while its job runs."""
+        return cast("Results[T_co]", self._upstream(is_paged=True))
 
     @property
     def ids(self) -> list[int]:
@@ -279,7 +288,7 @@ class Workflow:
         return [JobHandle(job_id, self.app, new.handler.decode_result, "made") for job_id, new in pairs]
 
 
-def _placed(job: NewJob[Any], place: Place) -> NewJob[Any]:
+def _placed(job: NewJob[Any], place: MemberPlace | Spawner) -> NewJob[Any]:
     return NewJob(job.handler, msgspec.structs.replace(job.row, takes=(place,)), None)
 
 
@@ -327,17 +336,19 @@ class Workflows:
         keeper, job_id, token = keeper_of(app), context.claimed.id, context.claimed.token
 
         async def write(news: list[NewJob[Any]]) -> list[JobHandle[Any]]:
+            news = [_alone(new) for new in news]
             rows = admit_all(news, app.queues, app.settings)
             if keeper is not None:
-                ids = workflows.ids_of(job_id, keeper.spawn(job_id, token, first, rows))
+                done = workflows.enqueued_by(job_id, keeper.spawn(job_id, token, first, rows))
             else:
-                ids = await workflows.spawn(app.opened_for(f"job {job_id} spawned others"), job_id, token, first, rows)
-            pairs = zip(ids, news, strict=True)
-            return [JobHandle(one, lambda: app, new.handler.decode_result, "made") for one, new in pairs]
+                done = await workflows.spawn(app.opened_for(f"job {job_id} spawned others"), job_id, token, first, rows)
+            pairs = zip(done, news, strict=True)
+            return [JobHandle(one.id, lambda: app, new.handler.decode_result, one.did) for one, new in pairs]
 
         if not app.hooks.enqueue:
             return await write(news)
-        return await enqueue_through(app.hooks.enqueue, news, write, events=app.events)
+        by = Spawner(context.claimed.trace_context)
+        return await enqueue_through(app.hooks.enqueue, [_placed(new, by) for new in news], write, events=app.events)
 
     def workflow_of(self, workflow_id: int, /) -> WorkflowHandle:
         """The handle of a workflow that is known by its id. Nothing is looked up yet."""

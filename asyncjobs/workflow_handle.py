@@ -53,4 +53,7 @@ class WorkflowHandle:
 
     async def cancel(self, message: str = "its workflow was cancelled") -> CancelOutcome:
         """Cancel what has not ended; what runs is asked to end. Outcome `requested`, `cancelling` (it was before) or `ended`."""
+        keeper = keeper_of(self._app)
+        if keeper is not None:
+            return workflows.known(self.id, keeper.cancel_workflow(self.id, message))
         return await workflows.cancel(self._opened(), self.id, message)

@@ -35,8 +35,27 @@ def add_to(program: Group) -> None:
 async def list_limits(asked: Asked) -> int | None:
     """List limits and totals of queues: what counts, and how they are used."""
     rows = await asked.admin.limits()
-    columns = ("limit", "total", "each", "rate", "running", "waiting", "keys that wait", "set by")
-    table = [(_title(one), one.total, one.each, _rate(one), one.running, one.waiting, one.keys, one.set_by) for one in rows]
+    columns = (
+        "limit",
+        "total",
+        "each",
+        "rate",
+        "running",
+        "waiting",
+        "keys that wait",
+        "full",
+        "closed",
+        "idle s",
+        "set by",
+        "differs",
+    )
+    table = [
+        (
+            _title(one), one.total, one.each, _rate(one), one.running, one.waiting, one.keys, one.full_keys, one.closed_keys,
+            round(one.idle_seconds, 1), one.set_by, one.differing and f"{len(one.differing)} runners",
+        )
+        for one in rows
+    ]  # fmt: skip
     return found(asked, "limit", rows, lambda: screen.table(columns, table), filtered=False)
 
 

@@ -10,6 +10,7 @@ from asyncjobs.declare.key_rule import KeyRule, check_template
 from asyncjobs.declare.limit import Limit
 from asyncjobs.declare.options import MAX_ATTEMPTS, MAX_PRIORITY, Debounce, Options, check_options
 from asyncjobs.declare.payload import Encoded, PayloadCodec, Problem, ResultCodec, to_json
+from asyncjobs.declare.results import check_parameters
 from asyncjobs.declare.schema import template_of
 from asyncjobs.declare.signature import Signature, check_function, is_async, read_signature, wraps_async
 from asyncjobs.errors import ConfigurationError, InvalidHandler, InvalidOption, UndecodablePayload
@@ -25,7 +26,7 @@ N_co = TypeVar("N_co", covariant=True)
 Upgrade = Callable[[dict[str, Any]], dict[str, Any]]
 
 
-class Declared(msgspec.Struct, frozen=True, kw_only=True):
+class TypeOptions(msgspec.Struct, frozen=True, kw_only=True):
     """What a decorator was given, with the router's defaults filled in."""
 
     queue: str = "default"
@@ -62,7 +63,7 @@ class Including(Protocol):
 class JobDefinition:
     """One job type. Its signature is read at the declaration, or at first use when an annotation names what is not there yet."""
 
-    def __init__(self, name: str, function: Callable[..., Any], declared: Declared, *, declared_at: str) -> None:
+    def __init__(self, name: str, function: Callable[..., Any], declared: TypeOptions, *, declared_at: str) -> None:
         self.name = check_name("job", name)
         self.is_async = is_async(check_function(name, function))
         self.wraps_async = wraps_async(function)
@@ -91,8 +92,11 @@ class JobDefinition:
         self._dedup_rule = KeyRule(name, declared.dedup_by, function_name=self.function_name, option="dedup_by")
         self.limit = declared.limit
         self._limit_rule = None if self.limit is None else self.limit.rule_for(name, self.function_name)
+        #: Whether its jobs get keys by themselves. (An attribute, since each job that is made asks.)
+        self.makes_keys = self._key_rule.is_given or self._dedup_rule.is_given or self.limit is not None
         self._local_names: Mapping[str, Any] | None = None
         self._payload: PayloadCodec | None = None
+        self.paged: frozenset[str] = frozenset()  # parameters that take results in pages; known with the signature
 
     def __repr__(self) -> str:
         return f"<JobDefinition {self.name!r} at {self.declared_at}>"
@@ -114,6 +118,7 @@ class JobDefinition:
         if self._limit_rule is not None:
             self._limit_rule.bind(parameters)
         self._check_redacted([one.name for one in parameters])
+        self.paged = check_parameters(self.name, parameters, is_async=self.is_async)
         self._payload = PayloadCodec(self.name, parameters)
 
     def _check_redacted(self, names: Sequence[str]) -> None:
@@ -163,11 +168,6 @@ class JobDefinition:
         return str(getattr(self.function, "__name__", self.name))
 
     @property
-    def is_serialized(self) -> bool:
-        """Whether its jobs get a serialization key by themselves."""
-        return self._key_rule.is_given
-
-    @property
     def is_deduplicated(self) -> bool:
         """Whether its jobs get a dedup key by themselves."""
         return self._dedup_rule.is_given
@@ -182,6 +182,7 @@ class JobDefinition:
 
     def _set_function(self, rule: KeyRule, key: Callable[..., str | None]) -> None:
         rule.set_function(key)
+        self.makes_keys = True
         try:
             rule.bind(self.signature.parameters)
         except NameError:
@@ -216,12 +217,15 @@ class JobDefinition:
         """The serialization key of a job with these arguments (as they will arrive), None when it is not serialized."""
         return self._key_rule.key_for(arguments) if self._key_rule.is_given else None
 
-    def dedup_key_for(self, arguments: Mapping[str, Any]) -> str | None:
-        """The dedup key of a job with these arguments, None when it has none."""
-        return self._dedup_rule.key_for(arguments)
+    def keys_for(self, arguments: Mapping[str, Any], row: NewRow) -> dict[str, str | None]:
+        """The keys of a job with these arguments, by column: where its enqueue gave one, that."""
+        return {
+            "serialization_key": self._key_rule.key_for(arguments) if row.serialization_key is None else row.serialization_key,
+            "dedup_key": self._dedup_rule.key_for(arguments) if row.dedup_key is None else row.dedup_key,
+            "limit_key": self._limit_key_for(arguments, row.limit_key),
+        }
 
-    def limit_key_for(self, arguments: Mapping[str, Any], given: str | None) -> str | None:
-        """The limit key of a job with these arguments, or with the key that its enqueue gave; None when it has no limit."""
+    def _limit_key_for(self, arguments: Mapping[str, Any], given: str | None) -> str | None:
         if self.limit is None or self._limit_rule is None:
             return None
         return self.limit.key(self._limit_rule.key_for(arguments) if given is None else given)
@@ -270,7 +274,7 @@ class JobDefinition:
 
 
 @final
-class NewJob(msgspec.Struct, Generic[N_co], eq=False):  # a struct is made in a third of the time
+class NewJob(msgspec.Struct, Generic[N_co], eq=False, gc=False):  # a struct is made in a third of the time
     """A job that is not enqueued yet: its payload and options are checked. Each enqueue of it makes another job."""
 
     handler: JobDefinition
@@ -337,7 +341,7 @@ def _expires(name: str, expires: Duration) -> float:
     return config_seconds(expires, name=f'job "{name}": expires', positive=True)
 
 
-def _check_declared(name: str, declared: Declared) -> None:
+def _check_declared(name: str, declared: TypeOptions) -> None:
     check_name("queue", declared.queue)
     if declared.lane is not None:
         check_name("lane", declared.lane)
@@ -363,7 +367,7 @@ def _check_declared(name: str, declared: Declared) -> None:
         check_template(name, declared.limit.by, option="by")
 
 
-def _check_upgrades(name: str, declared: Declared) -> None:
+def _check_upgrades(name: str, declared: TypeOptions) -> None:
     """There is a step to this version, and one to each that has one; the oldest versions may be left behind."""
     version, steps = declared.version, declared.upgrades
     given: Mapping[Any, Any] = steps  # whatever a type checker would say

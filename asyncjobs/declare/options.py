@@ -73,6 +73,7 @@ class Options(TypedDict, total=False):
     expires: Duration | None
     debounce: Debounce | None
     dedup_until: Literal["start", "end"] | None
+    keep_payload: bool | None
     connection: Connection | None
 
 
@@ -102,6 +103,7 @@ class Checked(msgspec.Struct, frozen=True, kw_only=True):
     expires: float | None = None
     debounce: Debounce | None = None
     dedup_until: Literal["start", "end"] | None = None
+    keep_payload: bool | None = None
     connection: Any = None
 
 
@@ -271,6 +273,7 @@ _CHECKS: dict[str, Callable[[str, object], object]] = {
     "expires": _positive,
     "debounce": _debounce,
     "dedup_until": _dedup_until,
+    "keep_payload": _flag,
     "connection": _connection,
     "tags": check_tags,
 }

@@ -11,8 +11,9 @@ from msgspec import UNSET
 
 from asyncjobs.declare import pydantic_types
 from asyncjobs.declare.options import KNOWN as OPTIONS
+from asyncjobs.declare.results import Results, check_argument, is_results, item_of
 from asyncjobs.declare.signature import Parameter, show_hint
-from asyncjobs.declare.upstream import Upstream, check_fits, without_upstreams
+from asyncjobs.declare.upstream import Upstream, without_upstreams
 from asyncjobs.errors import InvalidHandler, InvalidPayload, UndecodablePayload, UnstorableResult, did_you_mean
 from asyncjobs.model.discreet import discreet
 from asyncjobs.model.json_value import (
@@ -33,13 +34,13 @@ _AT = re.compile(r"^(?P<problem>.*?)(?: - at `(?P<path>.*)`)?$", re.DOTALL)
 _FIELD = re.compile(r"^Object (?P<what>missing required|contains unknown) field `(?P<name>.*?)`")
 
 
-class Encoded(msgspec.Struct, frozen=True):
+class Encoded(msgspec.Struct, frozen=True, gc=False):
     """A checked payload: its JSON text, and the arguments as they will arrive."""
 
     text: str
     arrived: msgspec.Struct  # with a field for each parameter, UNSET if it was left out
     takes: tuple[Upstream, ...] = ()  # results that it names
-    opened: Mapping[str, Any] = {}  # the arguments that name some
+    opened: Mapping[str, Any] | None = None  # the arguments that name some
 
     @property
     def arguments(self) -> dict[str, Any]:
@@ -63,6 +64,8 @@ def enc_hook(value: Any) -> Any:
         return int(value)
     if isinstance(value, float):
         return float(value)
+    if isinstance(value, Results):
+        return value.stored
     if pydantic_types.is_pydantic_type(type(value)):
         return pydantic_types.dump(value)
     if isawaitable(value):
@@ -74,6 +77,8 @@ def enc_hook(value: Any) -> Any:
 
 def dec_hook(kind: type, value: Any) -> Any:
     """For msgspec: how to decode what it does not know."""
+    if is_results(kind):
+        return Results.of_payload(kind, value, dec_hook)
     if pydantic_types.is_pydantic_type(kind):
         return pydantic_types.load(kind, msgspec.json.encode(value))
     raise NotImplementedError(f"{show_hint(kind)} cannot be read from JSON")
@@ -151,7 +156,8 @@ class PayloadCodec:
         fields = [_struct_field(parameter) for parameter in parameters]
         items = {parameter.name: _as_item(parameter) for parameter in parameters}
         for parameter in parameters:
-            refuse_unstorable(name, f'parameter "{parameter.name}: {show_hint(parameter.hint)}"', parameter.hint)
+            hint = list[item_of(parameter.hint)] if is_results(parameter.hint) else parameter.hint  # type: ignore[misc]
+            refuse_unstorable(name, f'parameter "{parameter.name}: {show_hint(parameter.hint)}"', hint)
         kw_only = any(parameter.keyword_only for parameter in parameters)  # all, since one class has only one kind
         self._struct = msgspec.defstruct("Payload", fields, kw_only=kw_only, forbid_unknown_fields=True)
         strict = msgspec.json.Decoder(self._struct, dec_hook=dec_hook)
@@ -164,28 +170,21 @@ class PayloadCodec:
 
     def encode(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], *, max_depth: int = DEFAULT_DEPTH) -> Encoded:
         """The payload of a call, checked by encoding it, decoding it, and comparing. InvalidPayload says what and where."""
-        try:
-            encoded = self._encode_well(args, kwargs)
+        encoded = None
+        try:  # where all is well, this is half of the time of the wary way, whose errors say what is wrong
+            sent = self._struct(*args, **kwargs)
+            text = _encoder.encode(sent).decode()
+            arrived: msgspec.Struct = self._read(text)
+            if sent == arrived and not is_suspicious(text) and not (self._watched and self._is_changed(sent, arrived)):
+                encoded = Encoded(text, arrived)
         except (msgspec.DecodeError, *ENCODE_ERRORS):
+            encoded = None
+        # What is told from an argument that was left out by nothing has to be refused.
+        if not self._all_required and (_UNSET in map(id, args) or _UNSET in map(id, kwargs.values())):
             encoded = None
         if encoded is None or (len(encoded.text) > max_depth and is_deeper(encoded.text, max_depth)):
             return self._encode_warily(args, kwargs, max_depth)
         return encoded
-
-    def _encode_well(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Encoded | None:
-        """The payload of a call in which all is well, in half of the time of the wary way, whose errors say what is wrong.
-
-        None, or any error of an encoder or a decoder: not all is.
-        """
-        sent = self._struct(*args, **kwargs)
-        text = _encoder.encode(sent).decode()
-        arrived: msgspec.Struct = self._read(text)
-        if sent != arrived or is_suspicious(text) or (self._watched and self._is_changed(sent, arrived)):
-            return None
-        # What is told from an argument that was left out by nothing has to be refused.
-        if not self._all_required and (_UNSET in map(id, args) or _UNSET in map(id, kwargs.values())):
-            return None
-        return Encoded(text, arrived)
 
     def _encode_warily(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], max_depth: int) -> Encoded:
         arguments = self.arguments(args, kwargs)
@@ -208,7 +207,10 @@ class PayloadCodec:
         for parameter in self._parameters:
             value = arguments.get(parameter.name)
             if isinstance(value, Upstream):
-                check_fits(self.name, parameter.name, parameter.hint, value)
+                check_argument(self.name, parameter.name, parameter.hint, value)
+            elif any(one.is_paged for one in opened.get(parameter.name, ())):
+                problem = "a group's results that are read in pages (.paged) have to be the whole argument"
+                raise InvalidPayload(self.name, problem, path=f"$.{parameter.name}")
         codec = self._open_codecs.get(frozenset(opened))
         if codec is None:
             codec = self._open_codecs[frozenset(opened)] = PayloadCodec(self.name, [
@@ -291,7 +293,11 @@ def refuse_unstorable(name: str, what: str, hint: Any) -> None:
         raise InvalidHandler(name, f"{what} cannot be stored as JSON: {error}.") from None
     for kind in (node.cls for node in nodes if isinstance(node, msgspec.inspect.CustomType)):
         if not pydantic_types.is_pydantic_type(kind):
-            remedy = "use a dataclass, a msgspec.Struct or a pydantic model"
+            remedy = (
+                "Results is a parameter's own type, and nothing within another"
+                if kind is Results
+                else "use a dataclass, a msgspec.Struct or a pydantic model"
+            )
             raise InvalidHandler(name, f"{what} cannot be stored as JSON ({show_hint(kind)}): {remedy}.")
 
 

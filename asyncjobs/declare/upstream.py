@@ -28,25 +28,40 @@ class Members(msgspec.Struct, eq=False):
     ranges: list[Range] = []
 
 
-class Place(msgspec.Struct, frozen=True):
+class FlowMark(msgspec.Struct, frozen=True, eq=False):
+    """Which workflow something is of: this very mark, and never the workflow itself, whose jobs take what has it. The garbage
+    collector does not look into rows, so such a circle would be there as long as the process.
+    """
+
+    name: str
+
+
+class MemberPlace(msgspec.Struct, frozen=True):
     """Where a member stands, for hooks of its enqueue: the last of what its row takes."""
 
-    flow: object  # whose member it is
+    flow: FlowMark  # whose member it is
     number: int
     waits: tuple[Range, ...]  # for members of these numbers
+
+
+class Spawner(msgspec.Struct, frozen=True):
+    """Who has spawned a member, for hooks of its enqueue, as `Place`: whoever waits for that one waits for this one, too."""
+
+    trace_context: str | None  # of the member that spawns
 
 
 @final
 class Upstream:
     """What stands for a result, or for those of a group. It has no value: code that asks for one is told so."""
 
-    __slots__ = ("flow", "hint", "is_group", "members")
+    __slots__ = ("flow", "hint", "is_group", "is_paged", "members")
 
-    def __init__(self, flow: object, members: Members, hint: Any, *, is_group: bool) -> None:
+    def __init__(self, flow: FlowMark, members: Members, hint: Any, *, is_group: bool, is_paged: bool = False) -> None:
         self.flow = flow
         self.members = members
         self.hint = hint  # of one result
         self.is_group = is_group
+        self.is_paged = is_paged  # for a parameter that takes them in pages alone
 
     @property
     def document(self) -> dict[str, Any]:
@@ -153,7 +168,12 @@ def with_results(job: str, value: Any, results: Mapping[int, MemberResult]) -> A
 
 
 def _result(job: str, results: Mapping[int, MemberResult], number: int) -> Any:
-    found = results.get(number)
+    text = raw_result(job, results.get(number), number)
+    return None if text is None else msgspec.Raw(text.encode())
+
+
+def raw_result(job: str, found: MemberResult | None, number: int) -> str | None:
+    """The result of a member as JSON text, None for None. UndecodablePayload names one that has none."""
     if found is None or found.status is None:
         raise UndecodablePayload(job, f"an argument is the result of member {number} of its workflow, which is gone")
     who = f"an argument is the result of job {found.id} ({found.type})"
@@ -161,7 +181,7 @@ def _result(job: str, results: Mapping[int, MemberResult], number: int) -> Any:
         raise UndecodablePayload(job, f"{who}, which is {found.status}")
     if found.dropped is not None:
         raise UndecodablePayload(job, f"{who}, which was dropped: {found.dropped}")
-    return None if found.result is None else msgspec.Raw(found.result.encode())
+    return found.result
 
 
 def merged(ranges: Sequence[Range]) -> list[Range]:

@@ -3,7 +3,8 @@
 1. `enqueue TYPE` (producer) begins before the job is written and ends when it is, a child of whatever span is current there. Its
    context is written into the job's row by the propagators that the app has set (W3C trace context by default), so it is there
    with the job: for every process, through retries, restarts and requeues from the dead letters. That of a workflow's member is
-   linked to those of the members that it waits for.
+   linked to those of the members that it waits for; that of one that a member spawns, to that member's: what waits for the one
+   waits for the other, too.
 2. `attempt TYPE` (consumer) is a child of that enqueue, however many attempts there are. It is current while the handler runs, so
    what the handler does, and what it enqueues, hangs below it. A job that nobody traced (a tick of a schedule) begins a trace.
 3. An attempt that failed has the exception and the status ERROR; `asyncjobs.outcome` tells a retry (and its delay) from the end.
@@ -30,7 +31,7 @@ from opentelemetry.util.types import AttributeValue
 from asyncjobs.app import AsyncJobs
 from asyncjobs.declare.definition import NewJob
 from asyncjobs.declare.hooks import Hook
-from asyncjobs.declare.upstream import Place
+from asyncjobs.declare.upstream import MemberPlace, Spawner
 from asyncjobs.errors import UsageError
 from asyncjobs.telemetry.events import AcksWritten, AttemptEnded, AttemptStarted
 
@@ -73,7 +74,7 @@ class _Enqueues(Hook):
         row = job.row
         place = _place_of(job)
         span = self._tracer.start_span(
-            f"enqueue {row.type}", kind=SpanKind.PRODUCER, links=[] if place is None else self._links(place),
+            f"enqueue {row.type}", kind=SpanKind.PRODUCER, links=_links_of_spawned(job) if place is None else self._links(place),
             attributes=_attributes("send", row.type, row.queue, row.correlation_id),
         )  # fmt: skip
         if place is not None:
@@ -84,7 +85,7 @@ class _Enqueues(Hook):
         self._spans[id(traced)] = span
         return traced
 
-    def _links(self, place: Place) -> list[Link]:
+    def _links(self, place: MemberPlace) -> list[Link]:
         """To the members that it waits for, the first hundred: spans drop what is more."""
         numbers = islice((number for first, last in place.waits for number in range(first, last + 1)), _MOST_LINKS)
         spans = [self._members.get((id(place.flow), number)) for number in numbers]
@@ -100,8 +101,17 @@ class _Enqueues(Hook):
         _end(span, error, None if handle is not None else "nothing was written")
 
 
-def _place_of(job: NewJob[Any]) -> Place | None:
-    return next((one for one in job.row.takes if isinstance(one, Place)), None)
+def _links_of_spawned(job: NewJob[Any]) -> list[Link]:
+    found = [
+        trace.get_current_span(propagate.extract(_unpacked(one.trace_context), Context())).get_span_context()
+        for one in job.row.takes
+        if isinstance(one, Spawner)
+    ]
+    return [Link(one) for one in found if one.is_valid]
+
+
+def _place_of(job: NewJob[Any]) -> MemberPlace | None:
+    return next((one for one in job.row.takes if isinstance(one, MemberPlace)), None)
 
 
 @final

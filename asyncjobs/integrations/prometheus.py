@@ -3,9 +3,9 @@
 1. What happens is counted where it happens, from events: attempts, claims, notifications, terms of leases, passes of duties …
 2. What a process holds is read from its memory by the scrape: slots, leases, the listener, the lag of its event loop.
 3. What the database holds is sampled each `sample_every` by the duty `sample`: depths, ages, dead letters, halted keys,
-   breakers, open workflows; and those that ended since the last sample are counted, with their seconds. One runner of all does
-   it, and only its process shows them: a `sum` over processes is right, and no scrape ever asks the database. Its term over,
-   they are gone from there; a sample that fails leaves the last one, and `sampled_at_seconds` tells.
+   breakers, limits, open workflows; and those that ended since the last sample are counted, with their seconds. One runner of
+   all does it, and only its process shows them: a `sum` over processes is right, and no scrape ever asks the database. Its term
+   over, they are gone from there; a sample that fails leaves the last one, and `sampled_at_seconds` tells.
 
 Names end in what they count, in `_seconds` or in `_total`. Labels are queues, lanes, types, duties and services: what was
 declared, by this app or by a runner that lives. Whatever else a row or a notification names is `other`: anybody who may enqueue,
@@ -13,8 +13,9 @@ or NOTIFY, would else make as many metrics as they like.
 """
 
 import time
-from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from math import inf
 from typing import Any, Final, TypeAlias
 
 import msgspec
@@ -28,6 +29,7 @@ from asyncjobs.model.outcome import Duration
 from asyncjobs.runner import Runner
 from asyncjobs.settings import config_seconds
 from asyncjobs.store.breakers import BreakerState
+from asyncjobs.store.limits import LimitRow
 from asyncjobs.store.overview import Sample
 from asyncjobs.telemetry import events as e
 
@@ -39,6 +41,20 @@ OTHER: Final = "other"
 
 _BUCKETS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 900.0, 3600.0)
 _STATES: Final = ("closed", "open", "half-open")
+
+#: Of each limit that was ever declared, and of each queue with a total.
+_LIMITS: Final[Mapping[str, tuple[str, Callable[[LimitRow], float]]]] = {
+    "running": ("Jobs that run", lambda one: one.running),
+    "total": (
+        "How many may run at once, over all keys; infinite without a total",
+        lambda one: inf if one.total is None else one.total,
+    ),
+    "waiting": ("Jobs that wait for a permit, at most 10,000", lambda one: one.waiting),
+    "keys_full": ("Keys of which as many run as may", lambda one: one.full_keys),
+    "keys_closed": ("Keys that are closed by their rate or by a service", lambda one: one.closed_keys),
+    "idle_seconds": ("For how long a job has waited for a permit that is free, at most", lambda one: one.idle_seconds),
+    "differing": ("Runners that declare it otherwise than what counts", lambda one: len(one.differing)),
+}
 
 Amount = Callable[[Any], float]
 _Depths: TypeAlias = dict[tuple[str, str, str], tuple[int, float]]  # queue, type and status: how many, the age of the oldest
@@ -235,6 +251,12 @@ class _Held(Collector):
             "service",
             "state",
         )
+        limits = {
+            name: self._gauge(
+                f"limit_{name}", f"{text}, sampled; limit is empty for totals of queues, queue for limits", "limit", "queue"
+            )
+            for name, (text, _) in _LIMITS.items()
+        }
         at = self._gauge("sampled_at_seconds", "When that was, in seconds since 1970")
         if self._sampled is not None:
             moment, sample, depths, breakers = self._sampled
@@ -250,8 +272,12 @@ class _Held(Collector):
             for service in {_named(one): None for one in breakers}:
                 for state in _STATES:
                     states.add_metric((service, state), sum(_named(one) == service and one.state == state for one in breakers))
+            for name, (_, value) in _LIMITS.items():
+                for limit in sample.limits:
+                    labels = (limit.name, "") if limit.kind == "limit" else ("", limit.name)
+                    limits[name].add_metric(labels, value(limit))
             at.add_metric((), moment)
-        yield from (jobs, oldest, dead_letters, keys, failed, flows, oldest_flow, states, at)
+        yield from (jobs, oldest, dead_letters, keys, failed, flows, oldest_flow, states, *limits.values(), at)
 
 
 def _declared(sample: Sample, queues: Container[str], types: Container[str]) -> _Depths:

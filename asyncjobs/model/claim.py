@@ -89,6 +89,7 @@ class Claimed(msgspec.Struct, frozen=True):
     last_error: str | None = None
     tags: list[str] = []
     limit_key: str | None = None
+    keep_payload: bool | None = None
     expires_epoch: float | None = None  # when it expires
     workflow_id: int | None = None  # whose member it is: its end may make others pending
     start_by: float = math.inf  # the same by this process's own clock (`boottime`), in time at the latest

@@ -51,6 +51,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     workflow_id: int | None = None  # whose member it is
     start_before: datetime | None = None  # when it expires: later it is not started any more
     dedup_until: str | None = None  # "start": its dedup key is free again when it has been claimed
+    keep_payload: bool | None = None  # whether its payload stays when it has completed; None: as its type says then
     created_at: datetime
     updated_at: datetime
     unreadable: list[str] = []  # columns that hold what no program here can read (a number of 5,000 digits): shown as if empty

@@ -63,6 +63,18 @@ class Held(msgspec.Struct, frozen=True):
     jobs: int
 
 
+class LimitTrouble(msgspec.Struct, frozen=True):
+    """Limits that hold jobs up for long, or wrongly, or that programs declare differently."""
+
+    why: Literal["closed", "full", "differs"]
+    count: int  # keys, or runners
+    name: str  # the first of them
+    job_id: int  # by which a service has closed it; one that waits; the runner
+    until: datetime | None
+    running: int | None
+    most: int | None
+
+
 class SchemaState(msgspec.Struct, frozen=True):
     """The migrations of the schema, and those of this program."""
 
@@ -115,6 +127,7 @@ class Signs(msgspec.Struct, frozen=True, kw_only=True):
     now: datetime | None = None  # by the server's clock
     pauses: Sequence[Held] = ()
     breakers: Sequence[Held] = ()  # that are open
+    limits: Sequence[LimitTrouble] = ()
     dead_letters: int = 0  # that nobody has acknowledged
     first_death_at: datetime | None = None  # of those
     oldest_pending: tuple[str, str, float] | None = None  # that a runner would take: queue, type, seconds since it was due

@@ -17,6 +17,8 @@ LONG_TRANSACTION: Final = 300.0
 VERY_LONG_TRANSACTION: Final = 3_600.0
 LONG_BLOCKED: Final = 3_600.0
 LONG_CANCEL: Final = 600.0
+#: For which a service has closed a limit key.
+LONG_CLOSED: Final = 600.0
 RECENT: Final = timedelta(hours=1)
 _AGES: Final = 1e10
 _SKEW: Final = 2.0
@@ -48,7 +50,7 @@ def diagnose(signs: Signs, *, silent_after: float = _SILENT) -> list[Symptom]:
     """The findings, the worst first; empty when nothing is wrong."""
     rules: tuple[Callable[[Signs], Iterator[Symptom]], ...] = (
         _schema, _cut_off, _vacuum, _transactions, _leases, _waiting, _own_children, _held_by_hand, _keys, _schedules, _workflows,
-        _stopping, _deaths, _parts, _server, _failing_duties, _broken, _paused, _old, _failing, _dead_letters,
+        _stopping, _deaths, _parts, _server, _failing_duties, _broken, _paused, _old, _failing, _dead_letters, _limits,
     )  # fmt: skip
     found = [symptom for rule in rules for symptom in rule(signs)]
     found += _silent(signs, silent_after)
@@ -259,6 +261,24 @@ def _dead_letters(signs: Signs) -> Iterator[Symptom]:
         since = "" if signs.first_death_at is None else f", the first of {signs.first_death_at:%Y-%m-%d %H:%M:%S}"
         remedy = "asyncjobs dead errors says of what; then dead requeue --error-kind, or dead ack"
         yield Symptom("warning", "dead letters wait for somebody", f"{signs.dead_letters:,}{since}", remedy)
+
+
+def _limits(signs: Signs) -> Iterator[Symptom]:
+    for one in signs.limits:
+        if one.why == "closed":
+            evidence = f"{one.count:,}; longest {one.name}, until {one.until:%Y-%m-%d %H:%M:%S}, as job {one.job_id} was told"
+            remedy = f"is that what the service wants? It opens by itself, or: asyncjobs limits open {one.name}"
+            yield Symptom("warning", "limit keys are closed for long", evidence, remedy)
+        elif one.why == "full":
+            evidence = (
+                f"{one.count:,}; {one.name} has {one.running} of {one.most or 'any number'} running, and job {one.job_id} waits"
+            )
+            remedy = "a runner opens it within sweep_interval: start one; asyncjobs limits open of a key does, too"
+            yield Symptom("critical", "a limit is taken for full, and is not", evidence, remedy)
+        else:
+            evidence = f"{one.most:,}, as {one.name}; by {one.count:,} runners, as {one.job_id}"
+            remedy = "what was declared last counts: give all programs the same, or set it by hand (asyncjobs limits set)"
+            yield Symptom("warning", "programs declare limits differently", evidence, remedy)
 
 
 def _schedules(signs: Signs) -> Iterator[Symptom]:

@@ -15,7 +15,7 @@ from asyncjobs.model.new_row import Enqueued, NewRow
 from asyncjobs.model.workflow import FlowPlan, WorkflowRow
 from asyncjobs.runtime.breakers import Breakers
 from asyncjobs.settings import Settings
-from asyncjobs.store.workflows import Spawned, Written
+from asyncjobs.store.workflows import CancelOutcome, Spawned, Written
 
 N = TypeVar("N")
 
@@ -60,6 +60,10 @@ class Keeper(Protocol):
 
     def member_counts(self, workflow_id: int) -> dict[str, int]:
         """How many of its jobs have which status."""
+        ...
+
+    def cancel_workflow(self, workflow_id: int, message: str) -> CancelOutcome:
+        """End what has not ended of it; what runs is asked to."""
         ...
 
     async def wait_workflow(self, workflow_id: int, timeout: float | None) -> None:

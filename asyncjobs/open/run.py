@@ -30,7 +30,7 @@ from asyncjobs.runtime.attempt import Attempt
 from asyncjobs.runtime.budget import Budget
 from asyncjobs.runtime.duty_set import DeclaredDuty
 from asyncjobs.runtime.open_app import OpenApp, unavailable
-from asyncjobs.runtime.runner_parts import Declared
+from asyncjobs.runtime.runner_parts import RunnerPlan
 from asyncjobs.runtime.stubs import Stubs
 from asyncjobs.settings import Queue, Settings, config_count, config_seconds
 from asyncjobs.store.failures import is_passing
@@ -122,7 +122,7 @@ async def running(
         opened = await app.lifecycle.enter()
         around.push_async_callback(app.lifecycle.leave)
         around.enter_context(children_apart())
-        declared = Declared(
+        declared = RunnerPlan(
             queues=chosen,
             handlers=definitions,
             stubs=Stubs(definitions, chosen, app.settings),

@@ -29,6 +29,7 @@ import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from contextvars import ContextVar
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeAlias, TypeVar
 
 import msgspec
@@ -212,8 +213,8 @@ class Attempt:
 
     @property
     def keeps_payload(self) -> bool:
-        """Whether the job's payload stays when it has completed."""
-        keeps = self.definition.keeps_payload
+        """Whether the job's payload stays when it has completed: as its enqueue said, its type, or its app, the nearest of them."""
+        keeps = self.definition.keeps_payload if self.claimed.keep_payload is None else self.claimed.keep_payload
         return self._surroundings.keeps_payload if keeps is None else keeps
 
     def start(self, ended: Callable[["Attempt", Ack], None]) -> asyncio.Task[None]:
@@ -379,8 +380,11 @@ class Attempt:
         claimed, definition = self.claimed, self.definition
         payload = claimed.payload
         if names_results(payload):
-            payload = await payload_with_results(claimed, self._surroundings.results)
+            payload = await payload_with_results(claimed, self._surroundings.results, definition.paged)
         arguments = definition.decode_payload(payload, claimed.version)
+        for name in definition.paged:
+            if name in arguments:  # else it is left to its default
+                arguments[name].open(claimed.type, partial(self._surroundings.results, claimed.id))
         self._context = context = self._surroundings.open_context(self)
         self._surroundings.name_job(claimed.id, claimed.type)
         hooks = self._surroundings.hooks

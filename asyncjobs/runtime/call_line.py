@@ -48,7 +48,7 @@ from asyncjobs.runtime.doubt import Doubt
 from asyncjobs.runtime.expiry import tell_expired, with_deadlines
 from asyncjobs.runtime.ledger import Ledger
 from asyncjobs.runtime.locked import Locked
-from asyncjobs.runtime.orders import Found, Looks, NoAnswer, Order, Scans, found_by, hand_out, merged, refuse
+from asyncjobs.runtime.orders import Looks, NoAnswer, Order, Scanned, Scans, found_by, hand_out, merged, refuse
 from asyncjobs.runtime.probation import Probation
 from asyncjobs.runtime.service import backoff_seconds
 from asyncjobs.runtime.statements import Statements
@@ -141,7 +141,7 @@ class CallLine:
         if self._alarm.is_asleep:
             self._alarm.wake()
 
-    async def submit(self, acks: Sequence[Ack], scans: Sequence[Scan]) -> list[Found]:
+    async def submit(self, acks: Sequence[Ack], scans: Sequence[Scan]) -> list[Scanned]:
         """Write these and make these scans, in one call with what others want; NoAnswer when it fails."""
         for ack in acks:
             self.put(ack)
@@ -305,6 +305,7 @@ class CallLine:
             await self._try_locked()
         if self._looks:
             await self._looks.make(self._statements.skipped)
+            await asyncio.sleep(0)  # a coordinator that looked may have jobs to ask for: they go with the outcomes of this turn
         if self._orders and not self._may_claim():
             self._close()
         orders, self._orders = self._orders, []

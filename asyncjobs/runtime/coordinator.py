@@ -51,7 +51,7 @@ from asyncjobs.runtime.call_line import CallLine
 from asyncjobs.runtime.clock import TIMER_MARGIN_SECONDS, boottime
 from asyncjobs.runtime.definition import JobDefinition
 from asyncjobs.runtime.expiry import has_expired
-from asyncjobs.runtime.orders import Found, NoAnswer, order_of
+from asyncjobs.runtime.orders import NoAnswer, Scanned, order_of
 from asyncjobs.runtime.polling import Polling
 from asyncjobs.runtime.probation import Probation
 from asyncjobs.runtime.slots import Slots, SlotsError
@@ -95,7 +95,7 @@ class Shared(msgspec.Struct, frozen=True, kw_only=True):
     budget: Budget | None = None  # None: it starts as many jobs as there are
 
 
-class Lane:
+class LaneSlots:
     """The slots of one kind, and what has been seen of the jobs that may have them. `name` None: the general ones."""
 
     __slots__ = ("name", "seen", "slots", "start")
@@ -113,9 +113,9 @@ class Coordinator:
     def __init__(self, queue: Queue, shared: Shared) -> None:
         self.queue = queue.name
         self.concurrency = queue.concurrency
-        self.general = Lane(None, queue.concurrency - sum(lane.slots for lane in queue.lanes.values()))
+        self.general = LaneSlots(None, queue.concurrency - sum(lane.slots for lane in queue.lanes.values()))
         #: Kept slots are filled first, so that general ones stay free for the others.
-        self.lanes: dict[str | None, Lane] = {name: Lane(name, lane.slots) for name, lane in queue.lanes.items()}
+        self.lanes: dict[str | None, LaneSlots] = {name: LaneSlots(name, lane.slots) for name, lane in queue.lanes.items()}
         self._budget = shared.budget
         self.stock = Stock(queue.prefetch if self.general.slots.size and self._budget is None else 0, tuple(queue.lanes))
         self.lanes[None] = self.general
@@ -150,7 +150,7 @@ class Coordinator:
             except NoAnswer:
                 pass  # the line says when it is worth while to ask again
 
-    async def _await_reason(self) -> list[Lane]:
+    async def _await_reason(self) -> list[LaneSlots]:
         """Wait for a reason to look, and a free slot; the lanes that have both."""
         while True:
             self._shared.polling.begin()
@@ -160,17 +160,17 @@ class Coordinator:
                 return lanes
             await self._alarm.sleep(inf)
 
-    def _hungry(self) -> list[Lane]:
+    def _hungry(self) -> list[LaneSlots]:
         if self._budget is not None and not self._budget.left:
             return []
         unseen = [lane for lane in self.lanes.values() if lane.seen <= self._reason]
         self._has_reason = bool(unseen)
         return [lane for lane in unseen if lane.slots.free or self._room(lane)]
 
-    def _room(self, lane: Lane) -> int:
+    def _room(self, lane: LaneSlots) -> int:
         return self.stock.room if lane is self.general else 0
 
-    async def _claim(self, lanes: Sequence[Lane]) -> None:
+    async def _claim(self, lanes: Sequence[LaneSlots]) -> None:
         taken = {lane.name: lane.slots.take_free() for lane in lanes}
         scans: list[Scan] = []
         started = 0
@@ -186,8 +186,10 @@ class Coordinator:
             if self._budget is not None:
                 self._budget.started(started)
                 self._budget.give_back(sum(scan.limit for scan in scans) - started)
+        if started and self._hungry():
+            await asyncio.sleep(0)  # what ends without waiting for anything gives its slot to the next scan, too
 
-    def _scans(self, lanes: Sequence[Lane], taken: Mapping[str | None, int]) -> list[Scan]:
+    def _scans(self, lanes: Sequence[LaneSlots], taken: Mapping[str | None, int]) -> list[Scan]:
         now, limit = time.monotonic(), _as_many if self._budget is None else self._budget.take
         return [
             Scan(self.queue, lane.name, count, lane.start.next(now), slots=taken[lane.name])
@@ -195,7 +197,7 @@ class Coordinator:
             if (count := limit(taken[lane.name] + self._room(lane)))
         ]
 
-    def _saw(self, scan: Scan, found: Found) -> None:
+    def _saw(self, scan: Scan, found: Scanned) -> None:
         lane = self.lanes[scan.lane]
         lane.start.made(found.start, full=found.is_full, last=found.last, at=found.sent_at, seconds=found.seconds)
         if not found.is_full and found.start == FRONT:

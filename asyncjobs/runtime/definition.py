@@ -16,6 +16,7 @@ class JobDefinition(Protocol):
     keeps_payload: bool | None  # also when the job has completed; None: as the app says
     redact: tuple[str, ...]  # fields of the payload that stay out of what is told and stored of failures
     retrying: Retrying
+    paged: frozenset[str]  # fields of the payload whose results are read in pages
 
     @property
     def takes_context(self) -> bool:

@@ -54,6 +54,7 @@ class Duties:
         keys: Advances,
         listen: Database,
         poll_seconds: Callable[[], float],
+        unheard_seconds: Callable[[], float],
         runner_id: Callable[[], int],
         lost: Callable[[str, str], None],
     ) -> None:
@@ -87,7 +88,9 @@ class Duties:
             batch=settings.batch, max_errors=settings.max_errors, observes=self.leader.is_next,
             is_only_runner=self.leader.is_only_runner, lost=lost, runner_id=runner_id,
         )  # fmt: skip
-        self.serializer = Serializer(opened.pool, wakes, keys, events=events, interval_seconds=settings.sweep_interval)
+        self.serializer = Serializer(
+            opened.pool, wakes, keys, events=events, interval_seconds=settings.sweep_interval, unheard_seconds=unheard_seconds
+        )
         self.pruner = Pruner(
             link, keeping(settings), events=events, interval_seconds=settings.prune_interval, batch=settings.batch
         )

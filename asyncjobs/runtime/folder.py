@@ -84,5 +84,7 @@ class Folder:
             for queue in queues:
                 self._wakes.pending(queue)
         for workflow_id in look.cancelling:
-            await cancel_members(guarded, workflow_id, "its workflow was cancelled", self._wakes)
+            row = await workflows.get(guarded, workflow_id)
+            message = row and row.cancel_message  # what the canceller has said
+            await cancel_members(guarded, workflow_id, message or "its workflow was cancelled", self._wakes)
         return len(look.ended)

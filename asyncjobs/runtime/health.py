@@ -30,6 +30,7 @@ class RunnerHealth(msgspec.Struct, frozen=True, kw_only=True):
     leases: list[str]  # the duties that it does for all, under leases
     schedules_age_seconds: float | None  # since it looked at its schedules; at rest up to schedule_interval
     failed_schedules: list[str] = []  # of its own, that could not make their jobs, as it saw last; they are tried again
+    differing_limits: list[str] = []  # that others had declared otherwise when this runner did: what it declares counts now
     is_confirmed: bool  # no other can have declared this runner dead
     outdated_by: str | None = None  # the migration that this program is too old for: it claims nothing any more
     is_stopping: bool

@@ -42,7 +42,7 @@ from asyncjobs.runtime import points
 from asyncjobs.runtime.attempt import Attempt
 from asyncjobs.runtime.call_line import CallLine
 from asyncjobs.runtime.coordinator import Coordinator
-from asyncjobs.runtime.orders import Found
+from asyncjobs.runtime.orders import Scanned
 from asyncjobs.runtime.queues import Queues
 from asyncjobs.runtime.verifier import Verifier
 from asyncjobs.runtime.wakes import Wakes
@@ -137,7 +137,7 @@ class HandOver:
         self._coordinator = coordinator
         self._slots = slots
 
-    def answered(self, found: list[Found]) -> None:
+    def answered(self, found: list[Scanned]) -> None:
         """Start what was claimed."""
         self.is_over = True
         self._coordinator.start_in(self._slots, found[0].jobs)
@@ -222,7 +222,7 @@ class Actor:
             await self._passed_on.wait()
 
 
-class Keys:
+class KeyActors:
     """The actors of a runner."""
 
     def __init__(

@@ -14,13 +14,14 @@ order:
    fails, or the new one is lost before its first sign of life, the waits double. Back to 1.
 5. At the first connect a probe is sent through the notifier. A pooler accepts LISTEN and then never delivers anything. If the
    probe was sent, does not come back within `probe_seconds` and the connection answers all the same, then `notify="auto"`
-   warns once and polls from then on, and `notify="listen"` refuses to start. A probe that could not be sent says nothing: it
-   is repeated.
+   warns once, lets everybody look, and polls from then on, and `notify="listen"` refuses to start. A probe that could not be
+   sent says nothing: it is repeated.
 6. What this process notified itself is not heard again: it was woken in memory when it was sent. (Heard twice, each enqueue
    of an embedded runner would cost a claim that finds nothing.)
 """
 
 import asyncio
+import math
 import secrets
 from typing import ClassVar, Literal
 
@@ -94,6 +95,10 @@ class Listening(Service):
             return self._poll_interval
         return _POLL_SECONDS if self.mode == "listen" else _POLL_SECONDS_WITHOUT_LISTEN
 
+    def unheard_seconds(self) -> float:
+        """How often to look for what nothing but a notification tells of before the next sweep: never where they arrive."""
+        return self.poll_seconds() if self.mode == "poll" else math.inf
+
     async def wait_decided(self) -> Mode:
         """Wait until it is known whether notifications arrive. If not, `notify="listen"` raises ConfigurationError."""
         await self._decided.wait()
@@ -164,6 +169,7 @@ class Listening(Service):
         self.mode = "poll"
         await self._listener.close()
         self._decide()
+        self._wakes.missed()
 
     def _decide(self) -> None:
         self._decided.set()

@@ -26,7 +26,7 @@ class NoAnswer(Exception):
     """The call failed, or was not made: nothing was claimed, or what was will be given back."""
 
 
-class Found(msgspec.Struct, frozen=True):
+class Scanned(msgspec.Struct, frozen=True):
     """The answer to a scan: what it claimed for its submitter, and how far it got."""
 
     jobs: list[Claimed]
@@ -56,7 +56,7 @@ class Order(Protocol):
         """It was answered or refused, or is not wanted any more."""
         ...
 
-    def answered(self, found: list[Found]) -> None:
+    def answered(self, found: list[Scanned]) -> None:
         """What its scans found, in their order."""
 
     def refused(self) -> None:
@@ -161,18 +161,18 @@ def found_by(
     call: int,
     sent_at: float,
     seconds: float,
-) -> list[Found]:
+) -> list[Scanned]:
     """What the scans of a call found, without what is given back (`doubled`). Types `apart` were scanned for on their own."""
-    found: list[Found] = []
+    found: list[Scanned] = []
     for number, (scan, claimed) in enumerate(zip(scans, finished.by_scan(len(scans)), strict=True), 1):
         is_full = len(claimed) >= scan.limit
         last = finished.past.get(number) or (_last(claimed, apart) if is_full else None)
         left = claimed if not doubled else [job for job in claimed if job.id not in doubled]
-        found.append(Found(left, scan.start, is_full or bool(finished.expired), last, call, sent_at, seconds))
+        found.append(Scanned(left, scan.start, is_full or bool(finished.expired), last, call, sent_at, seconds))
     return found
 
 
-def hand_out(orders: Sequence[Order], scans: Sequence[Scan], found: list[Found]) -> list[Claimed]:
+def hand_out(orders: Sequence[Order], scans: Sequence[Scan], found: list[Scanned]) -> list[Claimed]:
     """Answer the orders whose scans these were; the jobs that no submitter takes."""
     if len(orders) == 1:
         return _answer(orders[0], found)
@@ -182,7 +182,7 @@ def hand_out(orders: Sequence[Order], scans: Sequence[Scan], found: list[Found])
     return [job for order in orders for job in _answer(order, [_share(whole, scan) for scan in order.scans])]
 
 
-def _answer(order: Order, found: list[Found]) -> list[Claimed]:
+def _answer(order: Order, found: list[Scanned]) -> list[Claimed]:
     if order.is_over:  # its submitter was cancelled meanwhile
         return [job for one in found for job in one.jobs]
     order.answered(found)
@@ -195,7 +195,7 @@ def _last(claimed: Sequence[Claimed], apart: Container[str]) -> tuple[int, int] 
     return max(map(order_of, behind), default=None)
 
 
-def _share(whole: Mapping[tuple[str, str | None], Found], scan: Scan) -> Found:
+def _share(whole: Mapping[tuple[str, str | None], Scanned], scan: Scan) -> Scanned:
     """What one of the submitters of a merged scan has of it: in the order in which they came."""
     found = whole[scan.queue, scan.lane]
     share = found.jobs[: scan.limit]

@@ -39,6 +39,7 @@ class Registration:
         name: str | None = None,
     ) -> None:  # fmt: skip
         self.id = 0
+        self.differing: Sequence[str] = ()  # limits that others had declared otherwise, when this runner did
         self._pool = pool
         self._attempts = attempts
         self._queues = queues
@@ -130,8 +131,9 @@ class Registration:
                 slots={one.queue: {lane.name or "": lane.slots.size for lane in one.lanes.values()} for one in self._queues},
                 prefetch={one.queue: one.stock.most for one in self._queues if one.stock.most},
             )
-            if differing := await limits.declare(link, self._limits):
-                self._events.emit(LimitsDiffer(names=differing))
+            self.differing = await limits.declare(link, self._limits, runner_id)
+            if self.differing:
+                self._events.emit(LimitsDiffer(names=[*self.differing]))
 
     async def _withdraw(self, runner_id: int) -> None:
         """Take away a row that may be there although its insert was not answered: others would take it for a runner."""

@@ -25,7 +25,7 @@ from asyncjobs.runtime.definition import JobDefinition
 from asyncjobs.runtime.duty_set import DeclaredDuty, Duties
 from asyncjobs.runtime.giving_back import GivingBack
 from asyncjobs.runtime.heartbeat import Heartbeat
-from asyncjobs.runtime.keys import Keys
+from asyncjobs.runtime.keys import KeyActors
 from asyncjobs.runtime.listening import Listening
 from asyncjobs.runtime.metrics import Metrics
 from asyncjobs.runtime.open_app import OpenApp
@@ -51,7 +51,7 @@ from asyncjobs.store.database import Database
 _MOST_UNWRITTEN: Final = 3
 
 
-class Declared(msgspec.Struct, frozen=True, kw_only=True):
+class RunnerPlan(msgspec.Struct, frozen=True, kw_only=True):
     """What is to run: the application's declarations, as one runner serves them."""
 
     queues: Sequence[Queue]
@@ -85,7 +85,7 @@ class RunnerParts(msgspec.Struct, frozen=True, kw_only=True):
     probation: Probation
     line: CallLine
     verifier: Verifier
-    keys: Keys
+    keys: KeyActors
     duties: Duties
     polling: Polling
     requests: Requests
@@ -105,7 +105,7 @@ class RunnerParts(msgspec.Struct, frozen=True, kw_only=True):
         ]
 
 
-def make_parts(opened: OpenApp, declared: Declared) -> RunnerParts:
+def make_parts(opened: OpenApp, declared: RunnerPlan) -> RunnerParts:
     """Make them. None of them runs yet."""
     settings, events, pool = opened.settings, opened.events, opened.pool
     types = sorted(declared.handlers)
@@ -141,10 +141,10 @@ def make_parts(opened: OpenApp, declared: Declared) -> RunnerParts:
         pool, opened.database, opened.wakes, events=events, written=line.written_elsewhere, lost=line.lost,
         runner_id=registration.runner_id, start=opened.parts.start, max_errors=settings.max_errors,
     )  # fmt: skip
-    keys = Keys(line, queues, verifier, pool, opened.wakes, events=events)
+    keys = KeyActors(line, queues, verifier, pool, opened.wakes, events=events)
     duties = Duties(
         opened, declared.duties, declared.schedules, keys=keys, listen=declared.listen, poll_seconds=listening.poll_seconds,
-        lost=metrics.lost, runner_id=registration.runner_id,
+        unheard_seconds=listening.unheard_seconds, lost=metrics.lost, runner_id=registration.runner_id,
     )  # fmt: skip
     heartbeat.leader = duties.leader
     polling = Polling(listening.poll_seconds)
@@ -160,7 +160,7 @@ def make_parts(opened: OpenApp, declared: Declared) -> RunnerParts:
     return parts
 
 
-def _add_coordinators(opened: OpenApp, declared: Declared, parts: RunnerParts) -> None:
+def _add_coordinators(opened: OpenApp, declared: RunnerPlan, parts: RunnerParts) -> None:
     from asyncjobs.telemetry.log_keys import name_job  # structlog is a quarter of what `import asyncjobs` would take
 
     settings = opened.settings

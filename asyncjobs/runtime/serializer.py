@@ -58,11 +58,13 @@ READ COMMITTED: each statement in it has a fresh snapshot, so what is looked up 
    it is given back it becomes `paused`. One that was claimed ahead is given back by its runner. All others wait as before.
    To resume lets a paused head go on, or dispatches one.
 
-**The serializer** is the duty that looks for requests and sweeps; what it finds is put to the actors of keys (`runtime/keys.py`),
-which carry it out. What is to be done at gates (`runtime/folder.py`) it does in the same look.
+**The serializer** is the duty that looks for requests (when it is told of them; where no notification arrives, with each poll)
+and sweeps; what it finds is put to the actors of keys (`runtime/keys.py`), which carry it out. What is to be done at gates
+(`runtime/folder.py`) it does in the same look.
 """
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from typing import ClassVar, Final, Protocol
 
 from asyncjobs.runtime.duties import Duty
@@ -106,6 +108,7 @@ class Serializer(Duty):
         *,
         events: Events,
         interval_seconds: float = 15.0,
+        unheard_seconds: Callable[[], float] = lambda: math.inf,
         page: int = _PAGE,
     ) -> None:
         super().__init__(events=events, interval_seconds=interval_seconds)
@@ -113,6 +116,7 @@ class Serializer(Duty):
         self._wakes = wakes
         self._keys = keys
         self._folder = Folder(wakes)
+        self._unheard_seconds = unheard_seconds
         self._page = page
         self._after = ""
         self._after_waiting: str | None = None
@@ -169,9 +173,11 @@ class Serializer(Duty):
         self._sweep_at = self._monotonic() + rest
 
     def _look_again_at(self, found: serialized.Sweep, *, has_left: bool) -> float:
-        """When more requests than one look takes are there, the next look follows soon: these are being carried out meanwhile."""
+        """When more requests than one look takes are there, the next look follows soon: these are being carried out meanwhile.
+        Where no notification tells of the next one, it is looked for with each poll.
+        """
         full = has_left or sum(map(len, found.requests.values())) >= serialized.MOST_REQUESTS
-        return self._monotonic() + _NEXT_LOOK_SECONDS if full else float("inf")
+        return self._monotonic() + (_NEXT_LOOK_SECONDS if full else self._unheard_seconds())
 
     async def _move_sequences(self, link: Link) -> None:
         """With each round: after a switch-over they may stand behind the rows."""

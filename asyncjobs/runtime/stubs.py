@@ -31,7 +31,7 @@ ASK_AGAIN_SECONDS: Final = 5.0
 ASK_ALL: Final = "ask all"
 
 
-class Declared(Protocol):
+class SaysOfJobs(Protocol):
     """What a handler says of its jobs."""
 
     timeout_seconds: float | None
@@ -43,7 +43,7 @@ class Declared(Protocol):
 class Stubs:
     """Completes claimed jobs of stubs by what their handlers declare."""
 
-    def __init__(self, definitions: Mapping[str, Declared], queues: Iterable[Queue], settings: Settings) -> None:
+    def __init__(self, definitions: Mapping[str, SaysOfJobs], queues: Iterable[Queue], settings: Settings) -> None:
         self._definitions = definitions
         self._settings = settings  # whose defaults come last
         self._lanes = {(queue.name, name): lane.timeout_seconds for queue in queues for name, lane in queue.lanes.items()}

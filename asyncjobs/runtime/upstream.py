@@ -6,7 +6,7 @@ that names what has no result (it was dropped as too large, somebody deleted it)
 A database that is away fails the attempt, which is tried again as any.
 """
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import Any
 
 import msgspec
@@ -23,13 +23,14 @@ async def no_results(_job_id: int, _ranges: Sequence[Range]) -> list[MemberResul
     return []
 
 
-async def payload_with_results(claimed: Claimed, read: Read) -> str:
-    """The payload of a member with what its arguments name. UndecodablePayload."""
+async def payload_with_results(claimed: Claimed, read: Read, paged: Collection[str]) -> str:
+    """The payload of a member with what its arguments name, but for those that are read in `paged`. UndecodablePayload."""
     value: Any = msgspec.json.decode(claimed.payload)
+    kept = {name: value.pop(name) for name in paged if name in value} if isinstance(value, dict) else {}
     ranges = merged(ranges_in(value))
     if not ranges:
         return claimed.payload
     results = {one.number: one for one in await read(claimed.id, ranges)}
     if not results:
         return claimed.payload
-    return msgspec.json.encode(with_results(claimed.type, value, results)).decode()
+    return msgspec.json.encode({**with_results(claimed.type, value, results), **kept}).decode()

@@ -19,7 +19,7 @@ from asyncjobs.errors import ClaimLost, UsageError, WaitTimeout, WorkflowNotFoun
 from asyncjobs.model.new_row import Enqueued, NewRow
 from asyncjobs.model.workflow import FlowPlan, MemberResult, Range, WorkflowRow
 from asyncjobs.runtime import callers
-from asyncjobs.runtime.folder import cancel_members
+from asyncjobs.runtime.folder import Folder, cancel_members
 from asyncjobs.runtime.open_app import OpenApp
 from asyncjobs.store import door, jobs, workflows
 from asyncjobs.store.database import Database, Link
@@ -76,23 +76,33 @@ async def _write(opened: OpenApp, plan: FlowPlan, rows: Sequence[NewRow]) -> Wri
     return await opened.read(once)
 
 
-async def spawn(opened: OpenApp, job_id: int, token: int, first: int, rows: Sequence[NewRow]) -> list[int]:
-    """Add members to the workflow of a job that runs; their ids. A call that was not answered is made again, and finds them."""
+async def spawn(opened: OpenApp, job_id: int, token: int, first: int, rows: Sequence[NewRow]) -> list[Enqueued]:
+    """Add members to the workflow of a job that runs. A call that was not answered is made again, and finds them."""
     opened.check_usable()
-    ids = ids_of(job_id, await opened.read(partial(workflows.spawn, job_id=job_id, token=token, first=first, rows=rows)))
-    callers.tell(opened.events, rows, [Enqueued(one, True) for one in ids], None)
+    calls = 0
+
+    async def once(link: Link) -> Spawned:
+        nonlocal calls
+        calls += 1
+        return await workflows.spawn(link, job_id, token, first, rows)
+
+    enqueued = enqueued_by(job_id, await opened.read(once), is_again=calls > 1)
+    callers.tell(opened.events, rows, enqueued, None)
     for queue in {row.queue for row in rows}:
         opened.wakes.pending(queue)
-    return ids
+    return enqueued
 
 
-def ids_of(job_id: int, spawned: Spawned) -> list[int]:
-    """Those of what a job has spawned. ClaimLost, UsageError."""
+def enqueued_by(job_id: int, spawned: Spawned, *, is_again: bool = False) -> list[Enqueued]:
+    """What a job has spawned, created by this attempt or by a former. `is_again`: a second call, which finds what the first has
+    written. ClaimLost, UsageError.
+    """
     if spawned.is_lost:
         raise ClaimLost(f"job {job_id} spawned others, and its claim is another's by now: nothing was written.")
     if spawned.is_alone:
         raise UsageError(f"job {job_id} is of no workflow, so nobody waits for what it spawns: enqueue it instead.")
-    return spawned.ids or []
+    created = spawned.are_new or is_again
+    return [Enqueued(one, created, did="made" if created else "kept") for one in spawned.ids or []]
 
 
 async def results(opened: OpenApp, job_id: int, ranges: Sequence[Range]) -> list[MemberResult]:
@@ -143,9 +153,15 @@ async def cancel(opened: OpenApp, workflow_id: int, message: str) -> CancelOutco
     """Cancel what has not ended of a workflow; what runs is asked to end. WorkflowNotFound."""
     opened.check_usable()
     outcome = await opened.read(partial(workflows.request_cancel, workflow_id=workflow_id, message=message))
-    if outcome == "unknown":
-        raise WorkflowNotFound(workflow_id)
-    if outcome != "ended":
+    if known(workflow_id, outcome) != "ended":
         async with opened.pool.take() as link:
             await cancel_members(link, workflow_id, message, opened.wakes, max_errors=opened.settings.max_errors)
+            await Folder(opened.wakes).fold(link)  # there may be no runner that does it
+    return outcome
+
+
+def known(workflow_id: int, outcome: CancelOutcome) -> CancelOutcome:
+    """What came of a cancel, or WorkflowNotFound."""
+    if outcome == "unknown":
+        raise WorkflowNotFound(workflow_id)
     return outcome

@@ -17,12 +17,21 @@ from asyncjobs.model.signs import (
     Death,
     Held,
     LeaseAge,
+    LimitTrouble,
     SchemaState,
     Signs,
     TableUse,
     Transaction,
 )
-from asyncjobs.model.symptom import FAILING_ATTEMPTS, FAILING_SECONDS, LONG_BLOCKED, LONG_CANCEL, LONG_TRANSACTION, RECENT
+from asyncjobs.model.symptom import (
+    FAILING_ATTEMPTS,
+    FAILING_SECONDS,
+    LONG_BLOCKED,
+    LONG_CANCEL,
+    LONG_CLOSED,
+    LONG_TRANSACTION,
+    RECENT,
+)
 from asyncjobs.store import leases, migrate, overview, runners
 from asyncjobs.store.database import Database, Link, Record
 from asyncjobs.store.failures import DATABASE_ERRORS
@@ -33,6 +42,7 @@ _HEAR_SECONDS: Final = 2.0
 _PROBE: Final = "t:doctor"  # a probe's payload: runners do nothing about it
 _WAITS_SECONDS: Final = 30.0  # for which jobs that hold all slots have waited for their children
 _PAUSED: Final = 10_000  # jobs that are looked at for who paused them
+_FULL: Final = 10_000  # limit keys that are looked at for whether they are
 _FORMER: Final = 100  # runners that have ended: whether one died is looked for among so many
 
 
@@ -94,6 +104,7 @@ async def _of_tables(link: Link, indexes: Mapping[str, bool], silent_after: floa
         "held_by_hand": [(one["name"], one["count"]) for one in stuck if one["why"] == "paused"],
         "cancelling": [(one["id"], one["name"], one["seconds"], one["count"]) for one in stuck if one["why"] == "cancelling"],
         "broken": [(one["id"], one["name"], one["count"]) for one in stuck if one["why"] == "broken"],
+        "limits": [LimitTrouble(*row) for row in await link.fetch("doctor_limits", LONG_CLOSED, _FULL)],
         "sequences": [tuple(row) for row in await link.fetch("doctor_sequences")],
     }
 

@@ -24,6 +24,8 @@ from asyncjobs.store.reading import readable
 _LIST: Final = 1_000
 #: What is answered of a member of a workflow, before the workflow's id.
 _MEMBER: Final = "member "
+#: What is answered of a job of a stub: its `on_dead`, and of a member, behind that, of which workflow.
+_ASK: Final = "ask"
 _LIST_CHARACTERS: Final = 1 << 20
 _by_id: Final = attrgetter("id")
 _token: Final = attrgetter("token")
@@ -226,10 +228,12 @@ def _read(rows: Sequence[Record]) -> Finished:
     claimed = [_claimed(row) if row[-1] is not None else Claimed(*row[1:-1]) for row in rows if row[0] == "job"]
     if len(claimed) == len(rows):
         return Finished(claimed, [], [], gone=False)
+    claimed += [_claimed(row, int(row[0][len(_MEMBER) :])) for row in rows if row[0].startswith(_MEMBER)]
+    if len(claimed) == len(rows):
+        return Finished(claimed, [], [], gone=False)
     lost = [row["token"] for row in rows if row["kind"] == "lost"]
     heads = [row["queue"] for row in rows if row["kind"] == "head"]
-    claimed += [_claimed(row, int(row["kind"][len(_MEMBER) :])) for row in rows if row["kind"].startswith(_MEMBER)]
-    asking = [(_claimed(row), row["kind"]) for row in rows if row["kind"] in {"ask", "ask all"}]
+    asking = [_asking(row) for row in rows if row["kind"].startswith(_ASK)]
     ends = [row for row in rows if row["kind"] == "expired"]
     expired = [msgspec.json.decode(row["rest"], type=Expired) for row in ends]
     due = [float(row["rest"]) for row in rows if row["kind"] == "due"]
@@ -240,6 +244,13 @@ def _read(rows: Sequence[Record]) -> Finished:
         past={row["scan"]: (row["priority"], row["place"]) for row in ends if row["place"] is not None},
         due_seconds=min(due, default=None),
     )  # fmt: skip
+
+
+def _asking(row: Record) -> tuple[Claimed, str]:
+    on_dead, _, workflow_id = row["kind"].rpartition(" ")
+    if workflow_id.isdecimal():
+        return _claimed(row, int(workflow_id)), on_dead
+    return _claimed(row), row["kind"]
 
 
 def _claimed(row: Record, workflow_id: int | None = None) -> Claimed:

@@ -28,6 +28,10 @@ class LimitRow(msgspec.Struct, frozen=True):
     running: int
     waiting: int  # jobs that are pending, at most so many as are counted
     keys: int  # with something waiting
+    full_keys: int  # of which as many run as may
+    closed_keys: int  # not before a time, by their rate or by what a service said
+    idle_seconds: float  # for how long a job has waited for a permit that is free, at most
+    differing: list[int]  # living runners that declare it otherwise: what was declared last counts
 
 
 class KeyRow(msgspec.Struct, frozen=True):
@@ -42,9 +46,9 @@ class KeyRow(msgspec.Struct, frozen=True):
     oldest_at: datetime | None  # since when its first job is due
 
 
-async def declare(link: Link, limits: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Write down what a program declares; the names of those that others had declared otherwise."""
-    row = await link.fetch_row("declare_limits", msgspec.json.encode(limits).decode())
+async def declare(link: Link, limits: Sequence[Mapping[str, Any]], runner_id: int) -> list[str]:
+    """Write down what a program declares, as this runner; the names of those that others had declared otherwise."""
+    row = await link.fetch_row("declare_limits", msgspec.json.encode(limits).decode(), runner_id)
     return [] if row is None else list(row["changed"] or ())
 
 
@@ -63,7 +67,7 @@ async def sweep(link: Link, after: str | None, most: int) -> tuple[str | None, i
 async def listed(link: Link) -> list[LimitRow]:
     """All limits, and totals of queues."""
     return [
-        LimitRow(**{**dict(row), "by_hand": msgspec.json.decode(row["by_hand"])})
+        LimitRow(**{**dict(row), "by_hand": msgspec.json.decode(row["by_hand"]), "differing": list(row["differing"])})
         for row in await link.fetch("list_limits", 10_000)
     ]
 

@@ -7,10 +7,11 @@ import msgspec
 
 from asyncjobs.model.job import Job
 from asyncjobs.model.status import Status
-from asyncjobs.store import schedules
+from asyncjobs.store import limits, schedules
 from asyncjobs.store.database import Link
 from asyncjobs.store.jobs import to_job
 from asyncjobs.store.leases import Fence, fetch_held
+from asyncjobs.store.limits import LimitRow
 from asyncjobs.store.workflows import OpenWorkflows, open_ones
 
 #: Of a status with more jobs than that, those who look often are told what the roll-up counted.
@@ -105,6 +106,7 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
     halted_keys: int
     failed_schedules: int  # that could not make their jobs, and are tried again
     workflows: OpenWorkflows  # that have not ended
+    limits: list[LimitRow]  # and totals of queues, and how they are used
 
 
 class Sized(msgspec.Struct, frozen=True):
@@ -123,7 +125,7 @@ async def largest(link: Link, limit: int, window: int) -> list[Sized]:
 
 
 async def sample(link: Link) -> Sample:
-    """What there is now: five statements, of which none reads finished jobs, nor (while runners live) all of very many."""
+    """What there is now: six statements, of which none reads finished jobs, nor (while runners live) all of very many."""
     counted = (await depths(link)).counts
     (dead_letters,) = await link.fetch("open_dead_letters")
     (keys,) = await link.fetch("halted_keys")
@@ -134,6 +136,7 @@ async def sample(link: Link) -> Sample:
         halted_keys=keys["count"],
         failed_schedules=len(await schedules.failed(link)),
         workflows=await open_ones(link),
+        limits=await limits.listed(link),
     )
 
 

@@ -14,7 +14,7 @@ from asyncjobs.store.reading import decoded_or
 Outcome = Literal["fired", "taken", "locked", "overlapped", "duplicate", "skipped", "spent"]
 
 
-class Declared(msgspec.Struct, frozen=True, kw_only=True):
+class ScheduleChanges(msgspec.Struct, frozen=True, kw_only=True):
     """What declaring did to the rows: names of schedules."""
 
     registered: bool  # False: the runner's own row is gone, and nothing was done
@@ -85,11 +85,11 @@ class RunNow(msgspec.Struct, frozen=True):
     queue: str
 
 
-async def declare(link: Link, runner_id: int, schedules: Sequence[Schedule]) -> Declared:
+async def declare(link: Link, runner_id: int, schedules: Sequence[Schedule]) -> ScheduleChanges:
     """Declare all schedules of a runner, and hold the rows against what runners declare."""
     names, definitions = [one.name for one in schedules], [one.definition for one in schedules]
     (row,) = await link.fetch("declare_schedules", runner_id, names, definitions)
-    return Declared(**{name: value for name, value in row.items() if value is not None})
+    return ScheduleChanges(**{name: value for name, value in row.items() if value is not None})
 
 
 async def look(link: Link, runner_id: int) -> ScheduleLook:

@@ -116,12 +116,13 @@ class Spawned(msgspec.Struct, frozen=True):
     ids: list[int] | None
     is_lost: bool  # the claim is another's by now
     is_alone: bool  # the job is no member
+    are_new: bool = False  # else a former attempt has added them
 
 
 async def spawn(link: Link, job_id: int, token: int, first: int, rows: Sequence[NewRow]) -> Spawned:
     """Add members to the workflow of a job that runs, or find those that a former attempt has added."""
     (row,) = await link.fetch("spawn_members", job_id, token, first, _documents(rows))
-    return Spawned(row["ids"], row["is_lost"], row["is_alone"])
+    return Spawned(row["ids"], row["is_lost"], row["is_alone"], row["are_new"])
 
 
 async def fold(link: Link) -> Fold:

@@ -53,7 +53,7 @@ class Attempt(msgspec.Struct, kw_only=True):
     fenced_at: float | None = None  # when others were seen to have declared its runner dead
 
 
-class Place(NamedTuple):
+class LinePlace(NamedTuple):
     """A job's place in its key's line; `times`: how often it joined the line."""
 
     serialization_key: str
@@ -168,7 +168,7 @@ def late(attempts: Iterable[Attempt]) -> list[Violation]:
     ]
 
 
-def out_of_order(attempts: Sequence[Attempt], line: Iterable[Place]) -> list[Violation]:
+def out_of_order(attempts: Sequence[Attempt], line: Iterable[LinePlace]) -> list[Violation]:
     """Jobs that started before one that stood in front of them in their key's line, or between two attempts of it."""
     first: dict[int, float] = {}
     last: dict[int, float] = {}

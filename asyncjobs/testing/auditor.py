@@ -24,7 +24,7 @@ from collections.abc import Collection
 
 from asyncjobs.app import AsyncJobs
 from asyncjobs.store.database import Database, Link, Record
-from asyncjobs.testing.attempts import Attempt, Place, Violation, late, out_of_order, overlapping, uncounted
+from asyncjobs.testing.attempts import Attempt, LinePlace, Violation, late, out_of_order, overlapping, uncounted
 from asyncjobs.testing.lives import Noted, lives, together
 from asyncjobs.testing.recorder import Recorder
 from asyncjobs.testing.target import database_of
@@ -108,7 +108,7 @@ class Auditor:
         rows = await link.fetch("audit_attempts", sorted({attempt.job_id for attempt in attempts}))
         counted = {row["id"]: row["attempts"] for row in rows}
         places = await link.fetch("audit_line") if facts["noted_places"] else []
-        line = [Place(row["serialization_key"], row["job_id"], row["place"], row["times"]) for row in places]
+        line = [LinePlace(row["serialization_key"], row["job_id"], row["place"], row["times"]) for row in places]
         return [
             *overlapping(attempts),
             *late(attempts),

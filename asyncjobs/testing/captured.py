@@ -23,7 +23,7 @@ from asyncjobs.model.job import Job
 from asyncjobs.model.new_row import Enqueued, NewRow
 from asyncjobs.model.workflow import FlowPlan, WorkflowRow
 from asyncjobs.open.current_app import keeper
-from asyncjobs.store.workflows import Spawned, Written
+from asyncjobs.store.workflows import CancelOutcome, Spawned, Written
 from asyncjobs.testing.rows import job_of, made_up_ids
 
 _NOWHERE: Final = ", but this test keeps jobs in memory, where nothing runs them: use in_memory(jobs), or a database, for that."
@@ -75,6 +75,11 @@ class Captured:
     def member_counts(self, workflow_id: int) -> dict[str, int]:
         """Nothing runs these jobs: UsageError."""
         raise UsageError(f"workflow {workflow_id} was asked for{_NOWHERE}")
+
+    def cancel_workflow(self, workflow_id: int, message: str) -> CancelOutcome:
+        """Nothing runs these jobs: UsageError."""
+        del message
+        raise UsageError(f"workflow {workflow_id} was cancelled{_NOWHERE}")
 
     async def wait_workflow(self, workflow_id: int, timeout: float | None) -> None:
         """Nothing runs these jobs: UsageError."""

@@ -39,6 +39,7 @@ from asyncjobs.model.claim import Ack, Claimed
 from asyncjobs.model.ending import AwaitedKind, Ending
 from asyncjobs.model.job import EXPIRED, Job
 from asyncjobs.model.new_row import Enqueued, NewRow
+from asyncjobs.model.request import Request
 from asyncjobs.open.current_app import closed, opened
 from asyncjobs.open.job_wait import check_wait
 from asyncjobs.open.other_threads import running_loop, wait_in
@@ -72,7 +73,7 @@ class MemoryApp(KeepsWorkflows):
         self.waits_told: set[tuple[str, str]] = set()
         self._loops = [one for one in [running_loop()] if one is not None]
         self._watches: list[MemoryWatch] = []
-        self._running: set[int] = set()
+        self._running: dict[int, Attempt] = {}
         self._completed: dict[Attempt, tuple[str | None, str | None]] = {}  # by handlers that go on: with what
         self._waiting: Counter[int] = Counter()  # the jobs whose handlers wait for others
         self.breakers: Breakers = self._closed_breakers()
@@ -212,8 +213,7 @@ class MemoryApp(KeepsWorkflows):
         if claimed is None:
             return None
         acks: list[Ack] = []
-        self._running.add(claimed.id)
-        attempt = Attempt(claimed, handlers[claimed.type], claimed.lane, surroundings)
+        attempt = self._running[claimed.id] = Attempt(claimed, handlers[claimed.type], claimed.lane, surroundings)
         task = attempt.start(lambda _, ack: acks.append(ack))
         try:
             await asyncio.shield(task)
@@ -223,10 +223,20 @@ class MemoryApp(KeepsWorkflows):
             await asyncio.wait([task], timeout=1.0)
             raise
         finally:
-            self._running.discard(claimed.id)
+            del self._running[claimed.id]
             if acks:
                 self._write(acks[0], attempt)
         return claimed
+
+    def obey(self, request: Request) -> None:
+        """Ask a handler that runs to end. (It may run in another loop than the caller's.)"""
+        attempt = self._running.get(request.id)
+        if attempt is None or attempt.claimed.token != request.token:
+            return
+        if attempt.loop is running_loop():
+            attempt.obey(request)
+        else:
+            attempt.loop.call_soon_threadsafe(attempt.obey, request)
 
     def _write(self, ack: Ack, attempt: Attempt) -> None:
         result = self._completed.pop(attempt, None)

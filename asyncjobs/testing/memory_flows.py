@@ -1,6 +1,6 @@
 """Workflows in memory: what arrives where, and what that lets go or ends, as `store/routines/gates` says it of the tables.
 
-There are no retries and no cancels in memory, and one thread at a time is here; so a count for each gate is all there is to it.
+There are no retries in memory, and one thread at a time is here; so a count for each gate is all there is to it.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -10,6 +10,7 @@ import msgspec
 
 from asyncjobs.model.job import Job
 from asyncjobs.model.workflow import FlowPlan, MemberResult, Range, When, WorkflowRow
+from asyncjobs.store.workflows import CancelOutcome
 
 
 class _Gate(msgspec.Struct):
@@ -27,6 +28,8 @@ class _Flow(msgspec.Struct):
     size: int
     dead: int = 0
     ended_at: datetime | None = None
+    cancel_requested_at: datetime | None = None
+    cancel_message: str | None = None
     gates_of: dict[int, list[int]] = {}  # by member: where it arrives
     waits: dict[int, int] = {}  # by dependent that is blocked: how many gates have not released it
     blame: dict[int, int] = {}  # by dependent that its gate ended: whose end that was
@@ -85,12 +88,24 @@ class MemoryFlows:
         flow.dead += dead_id is not None
         flow.ended_at = None if flow.missing else now
 
+    def cancel(self, flow_id: int, message: str, now: datetime) -> CancelOutcome:
+        """From now on none of its gates lets go or ends anything: what waits there is ended by who calls this."""
+        flow = self._flows.get(flow_id)
+        if flow is None or flow.ended_at is not None:
+            return "unknown" if flow is None else "ended"
+        outcome: CancelOutcome = "requested" if flow.cancel_requested_at is None else "cancelling"
+        if outcome == "requested":
+            flow.cancel_requested_at, flow.cancel_message = now, message
+        flow.waits.clear()
+        return outcome
+
     def row(self, flow_id: int) -> WorkflowRow | None:
         """The workflow as it is now."""
         flow = self._flows.get(flow_id)
         return None if flow is None else WorkflowRow(
             id=flow_id, name=flow.plan.name, size=flow.size, missing=flow.missing, dead=flow.dead, created_at=flow.created_at,
-            ended_at=flow.ended_at, correlation_id=flow.plan.correlation_id, parent_job_id=flow.plan.parent_job_id,
+            ended_at=flow.ended_at, cancel_requested_at=flow.cancel_requested_at, cancel_message=flow.cancel_message,
+            correlation_id=flow.plan.correlation_id, parent_job_id=flow.plan.parent_job_id,
         )  # fmt: skip
 
     def members(self, flow_id: int) -> list[int]:

@@ -22,7 +22,7 @@ from asyncjobs.model.status import FINAL
 from asyncjobs.model.workflow import FlowPlan, MemberResult, Range
 from asyncjobs.runtime.sender import refusal
 from asyncjobs.store.jobs import Refused
-from asyncjobs.store.workflows import Spawned, Written
+from asyncjobs.store.workflows import CancelOutcome, Spawned, Written
 from asyncjobs.testing.key_lines import KeyLines, LineJob
 from asyncjobs.testing.memory_flows import MemoryFlows
 from asyncjobs.testing.memory_limits import MemoryLimits
@@ -159,11 +159,26 @@ class MemoryStore:
         flow_id = kept.row.workflow_id
         if flow_id is None:
             return Spawned(None, is_lost=False, is_alone=True)
-        ids = self.flows.spawned(flow_id, job_id, first, len(rows))
-        if not ids:
-            ids = [one.id for one in self.enqueue(rows, flow_id)]
-            self.flows.spawn(flow_id, job_id, ids)
-        return Spawned(ids, is_lost=False, is_alone=False)
+        if ids := self.flows.spawned(flow_id, job_id, first, len(rows)):
+            return Spawned(ids, is_lost=False, is_alone=False)
+        ids = [one.id for one in self.enqueue(rows, flow_id)]
+        self.flows.spawn(flow_id, job_id, ids)
+        if (row := self.flows.row(flow_id)) is not None and row.state == "cancelling":
+            self.cancel_workflow(flow_id, row.cancel_message or "")
+        return Spawned(ids, is_lost=False, is_alone=False, are_new=True)
+
+    def cancel_workflow(self, flow_id: int, message: str) -> tuple[CancelOutcome, list[tuple[int, int]]]:
+        """End what does not run of a workflow: what came of it, and the jobs that run, which are to be asked to end."""
+        self.pass_time()
+        outcome, now = self.flows.cancel(flow_id, message, self._now()), self._now()
+        if outcome in {"unknown", "ended"}:
+            return outcome, []
+        members = [self.kept[job_id] for job_id in self.flows.members(flow_id)]
+        for kept in members:
+            if kept.status != "processing" and kept.status not in FINAL:
+                kept.change(error_message=message, completed_at=now, updated_at=now)
+                self._end(kept, "cancelled", now)
+        return outcome, [(kept.id, kept.token) for kept in members if kept.status == "processing"]
 
     def results(self, job_id: int, ranges: Sequence[Range]) -> list[MemberResult]:
         """What other members of this one's workflow have given."""

@@ -6,9 +6,10 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 
 from asyncjobs.model.new_row import Enqueued, NewRow
+from asyncjobs.model.request import Request
 from asyncjobs.model.workflow import FlowPlan, MemberResult, Range, WorkflowRow
-from asyncjobs.runtime import callers
-from asyncjobs.store.workflows import Spawned, Written
+from asyncjobs.runtime import callers, workflows
+from asyncjobs.store.workflows import CancelOutcome, Spawned, Written
 from asyncjobs.telemetry.events import Events, WorkflowEnqueued
 from asyncjobs.testing.memory_store import MemoryStore
 
@@ -18,6 +19,10 @@ class KeepsWorkflows:
 
     store: MemoryStore
     events: Events
+
+    def obey(self, request: Request) -> None:
+        """Ask a handler that runs to end."""
+        raise NotImplementedError
 
     async def run_until(self, is_over: Callable[[], bool]) -> None:
         """Run what is due until that."""
@@ -36,7 +41,7 @@ class KeepsWorkflows:
         with self.store.lock:
             spawned = self.store.spawn(job_id, token, first, rows)
         if spawned.ids is not None:
-            callers.tell(self.events, rows, [Enqueued(one, created=True) for one in spawned.ids], None)
+            callers.tell(self.events, rows, workflows.enqueued_by(job_id, spawned), None)
         return spawned
 
     def workflow(self, workflow_id: int) -> WorkflowRow | None:
@@ -49,6 +54,14 @@ class KeepsWorkflows:
         """How many of its jobs have which status."""
         with self.store.lock:
             return Counter(job.status for job in self.store.jobs() if job.workflow_id == workflow_id)
+
+    def cancel_workflow(self, workflow_id: int, message: str) -> CancelOutcome:
+        """End what has not ended of it; what runs is asked to."""
+        with self.store.lock:
+            outcome, running = self.store.cancel_workflow(workflow_id, message)
+        for job_id, token in running:
+            self.obey(Request(job_id, token, "cancel", message))
+        return outcome
 
     async def wait_workflow(self, workflow_id: int, timeout: float | None) -> None:
         """Run what is due until it has ended, or nothing is left to run, or the time is over."""

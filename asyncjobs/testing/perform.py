@@ -77,9 +77,9 @@ class _Performance:
         self.function: Callable[..., Any] = self._watched_async if definition.is_async else self._watched
         self.is_async, self.wraps_async, self.version = definition.is_async, definition.wraps_async, definition.version
         self.keeps_payload = definition.keeps_payload
-        self.redact = definition.redact
+        self.redact, self.paged = definition.redact, definition.paged
         self.takes_context = definition.takes_context
-        self.retrying = definition.retrying
+        self.retrying, self.paged = definition.retrying, definition.paged
         self.decode_payload = definition.decode_payload
         self.encode_result = definition.encode_result
 

@@ -1,15 +1,24 @@
-"""asyncjobs, with default settings but for what the options say: `prefetch`, `tags`, `queues` or `types` among which jobs go."""
+"""asyncjobs, with default settings but for the options: `prefetch`, `tags`, `limit`, `queues` or `types` among which jobs go."""
 
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from importlib.metadata import version
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
-from asyncjobs import AsyncJobs, JobRouter, JobType, Queue
+from asyncjobs import AsyncJobs, JobRouter, JobType, Limit, Queue
 from bench.contenders.contender import Contender, Payload
 from bench.contenders.speaking import main
 
 Note: TypeAlias = "JobType[[int, float, str], None]"
+
+
+#: Of a run with 50 slots: one that it never reaches, one that it always does, and one with very many keys.
+_LIMITS: Final = {
+    "": None,
+    "never": Limit("never", each=1_000, by=lambda number, at, key: "all"),  # noqa: ARG005
+    "total": Limit("total", total=50),
+    "tenants": Limit("tenants", each=5, by=lambda number, at, key: f"tenant {number % 10_000}"),  # noqa: ARG005
+}
 
 
 class Ours(Contender):
@@ -31,7 +40,9 @@ class Ours(Contender):
         self.jobs = AsyncJobs(dsn, queues=[Queue(name) for name in self.queues], routers=[self.router])
 
     def _declare(self, name: str, queue: str, key: str | None = None) -> Note:
-        @self.router.job(name, queue=queue, serialize_by=key, tags=self.options.get("tags", ()))
+        limit = _LIMITS[self.options.get("limit", "")]
+
+        @self.router.job(name, queue=queue, serialize_by=key, tags=self.options.get("tags", ()), limit=limit)
         async def note(number: int, at: float, key: str) -> None:
             await self.handled(number, at, key)
 

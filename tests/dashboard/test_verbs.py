@@ -261,6 +261,12 @@ async def test_limits_are_set_and_reset_and_their_keys_opened(ada: Operator) -> 
     assert "by ada" in page.text
     page = await ada.does("limits/reset", {"name": "images"}, path="/limits")
     assert 'Limit "images": total none, each 2, as programs declare it.' in page.text
+    page = await ada.does("limits/set", {"name": "webhooks", "kind": "queue", "total": "3"}, path="/limits")
+    assert 'Queue "webhooks": total 3, each none, until it is reset.' in page.text
+    assert page.having("button", value="webhooks", name="queue") != []
+    page = await ada.does("limits/reset", {"queue": "webhooks"}, path="/limits")
+    assert 'Queue "webhooks": total 9, each none, as programs declare it.' in page.text
+    assert page.having("button", value="webhooks", name="queue") == []
     page = await ada.does("limits/open", {"key": f"images:{IMAGE}"}, path="/limits")
     assert "is open." in page.text
 

@@ -64,6 +64,7 @@ PLAIN: list[tuple[Options, set[str]]] = [
     ({"expires": 3600}, {"q:default"}),
     ({"expires": 9}, {"q:default", "d"}),
     ({"tags": ["nightly", MARKS[:63]]}, {"q:default"}),
+    ({"keep_payload": False}, {"q:default"}),
     ({"serialization_key": MARKS}, {"q:default"}),
     ({"notify": False}, set()),
     ({"notify": False, "serialization_key": "k", "dedup_key": "d5"}, set()),
@@ -93,6 +94,7 @@ DECLARED: list[Any] = [
     ],
     *[{"limit_key": "of one's own"}, {"limit_key": MARKS, "serialization_key": "k"}],
     *[{"tags": ["a"]}, {"tags": ["b", "a", "b"]}, {"tags": []}],
+    *[{"keep_payload": True}, {"keep_payload": False}, {"keep_payload": None}],
     *[{"notify": True}, {"notify": False}],
 ]
 

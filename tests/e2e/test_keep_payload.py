@@ -5,8 +5,8 @@ from typing import Any
 import asyncpg
 import pytest
 
-from asyncjobs import AsyncJobs, Cancel, ConfigurationError, Dead, JobContext, JobRouter, Queue, Retry, Snooze
-from asyncjobs.testing import perform, run_until_idle
+from asyncjobs import AsyncJobs, Cancel, ConfigurationError, Dead, InvalidOption, JobContext, JobRouter, Queue, Retry, Snooze
+from asyncjobs.testing import assert_enqueued, perform, refute_enqueued, run_until_idle
 from tests.support.memory_and_server import Opening
 from tests.support.memory_and_server import make as make_app
 
@@ -174,6 +174,71 @@ async def test_a_type_beats_its_router_and_that_the_app(where: Opening, app: Any
         assert [(await handle.wait(timeout=5)).status for handle in handles] == ["completed"] * 2
 
 
+@pytest.mark.parametrize("of_type", [True, False, None])
+@pytest.mark.parametrize("said", [True, False])
+async def test_what_one_enqueue_says_beats_its_type(where: Opening, of_type: Any, said: Any) -> None:
+    jobs = make_app(keep_payload=not said)
+
+    @jobs.job("reset", keep_payload=of_type)
+    async def reset(token: str) -> None: ...
+
+    async with where(jobs):
+        one = reset.using(keep_payload=said)
+        await one.enqueue(**SECRET)
+        await jobs.enqueue("reset", SECRET, keep_payload=said)
+        await jobs.enqueue_many([one.new(**SECRET), one.using(priority=3).new(**SECRET)])
+        await one.using(dedup_key="d", limit_key=None).enqueue(**SECRET)
+        await one.using(keep_payload=None, delay=0).enqueue(**SECRET)  # as if it were not said again
+        await assert_enqueued(jobs, one, SECRET)
+        await refute_enqueued(jobs, reset.using(keep_payload=not said))
+        assert [job.payload for job in await run_until_idle(jobs)] == [SECRET if said else {}] * 6
+
+
+async def test_what_one_enqueue_says_goes_with_its_job(dsn: str) -> None:
+    """Into a workflow, through a stub, with each tick, out of a dead letter; and by SQL, and into the handler's transaction."""
+    elsewhere = JobRouter()
+
+    @elsewhere.stub("reset")
+    async def of_another(token: str) -> None: ...
+
+    jobs, client = AsyncJobs(dsn), AsyncJobs(dsn, routers=[elsewhere])
+    dies = [True]
+
+    @jobs.job("reset", keep_payload=True, max_attempts=1)
+    async def reset(ctx: JobContext, token: str) -> None:
+        if ctx.job.tags == ["dies"] and dies:
+            dies.clear()
+            raise ValueError("no")
+        if ctx.job.tags == ["commits"]:
+            connection = await asyncpg.connect(dsn)
+            async with connection.transaction():
+                await ctx.complete(connection)
+            await connection.close()
+
+    discreet = reset.using(keep_payload=False)
+    jobs.schedule("often", discreet.new(**SECRET), every=3600)
+    async with jobs.runner(), client:
+        async with jobs.workflow("two") as flow:
+            flow.add(discreet.new(**SECRET))
+        handles = [
+            await client.enqueue(of_another.using(keep_payload=False).new(**SECRET)),
+            reset.handle((await jobs.admin.run_schedule("often")).id),
+            await discreet.using(tags=["commits"]).enqueue(**SECRET),
+        ]
+        connection = await asyncpg.connect(dsn)
+        options = '{"keep_payload": false}'
+        by_sql = await connection.fetchval("SELECT asyncjobs.enqueue('reset', $1, $2)", '{"token": "s3cret"}', options)
+        await jobs.workflow_of(flow.id).wait(timeout=20)
+        dead = await discreet.using(tags=["dies"]).enqueue(**SECRET)
+        assert (await dead.wait(timeout=20)).payload == SECRET
+        [letter] = (await jobs.admin.dead_letters()).dead_letters
+        again = (await jobs.admin.requeue(letter.id)).new_id
+        ended = [await one.wait(timeout=20) for one in (*handles, reset.handle(by_sql), reset.handle(again or 0))]
+        members = [job for job in (await jobs.admin.find(type="reset", status="completed")).jobs if job.workflow_id]
+        await connection.close()
+    assert [(job.status, job.payload, job.keep_payload) for job in (*ended, *members)] == [("completed", {}, False)] * 6
+
+
 async def test_in_memory_as_on_a_server_what_ended_otherwise_keeps_it(where: Opening) -> None:
     jobs = make_app(keep_payload=False)
 
@@ -198,6 +263,9 @@ async def test_in_memory_nothing_is_emptied_early() -> None:
     assert await perform(reset.new(**SECRET)) == "s3cret"
 
 
+async def no_job() -> None: ...
+
+
 @pytest.mark.parametrize("value", [0, 1, "no"])
 def test_what_is_no_flag_is_refused(value: Any) -> None:
     router = JobRouter()
@@ -207,3 +275,5 @@ def test_what_is_no_flag_is_refused(value: Any) -> None:
         JobRouter(keep_payload=value)
     with pytest.raises(ConfigurationError, match=r"^keep_payload=.* must be True or False"):
         AsyncJobs(keep_payload=value)
+    with pytest.raises(InvalidOption, match=r"^keep_payload=.*: give True or False\.$"):
+        router.job("b")(no_job).using(keep_payload=value)

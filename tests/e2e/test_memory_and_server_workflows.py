@@ -1,10 +1,11 @@
 """Workflows on jobs that are kept in memory and on a real server: what the one does, the other does."""
 
+import asyncio
 from typing import Any
 
 import pytest
 
-from asyncjobs import Backoff, Dead, DuplicateJob, Hook, HookFailed, JobContext, NewJob
+from asyncjobs import Backoff, Dead, DuplicateJob, Hook, HookFailed, JobContext, NewJob, WorkflowNotFound
 from asyncjobs.testing import MovableClock, assert_enqueued, refute_enqueued, run_until_idle
 from tests.support.memory_and_server import Opening, make
 
@@ -197,3 +198,83 @@ async def test_a_hook_that_refuses_a_member_refuses_the_workflow(where: Opening)
         await refute_enqueued(jobs, step)
         await build(1, 3)
         await assert_enqueued(jobs, step, count=2)
+
+
+async def test_a_cancel_ends_what_has_not_ended_and_nothing_of_it_runs(where: Opening) -> None:
+    jobs, ran = make(), list[int]()
+
+    @jobs.job("step")
+    async def step(number: int) -> int:
+        ran.append(number)
+        return number
+
+    async with where(jobs), MovableClock(jobs) as clock:
+        async with jobs.workflow("long") as flow:
+            done = flow.add(step.new(0))
+            later = flow.add(step.using(delay=3600, dedup_key="later").new(1), after=done)
+            keyed = flow.add(step.using(delay=60, serialization_key="k").new(2))
+            last = flow.add(step.new(3), after=[later, keyed])
+            after_all = flow.add(step.new(4), after=last, when="ended")
+        other = await step.using(delay=90, serialization_key="k").enqueue(5)
+        handle = jobs.workflow_of(flow.id)
+        await run_until_idle(jobs)
+        assert await handle.cancel("not wanted") == "requested"
+        row = await handle.wait(timeout=5)
+        assert (row.state, row.dead, row.missing, row.cancel_message) == ("broken", 4, 0, "not wanted")
+        assert row.cancel_requested_at is not None
+        ended = [await jobs.get(node.id) for node in (done, later, keyed, last, after_all)]
+        assert [job and (job.status, job.error_message) for job in ended] == [("completed", None)] + [
+            ("cancelled", "not wanted")
+        ] * 4
+        assert await handle.cancel() == "ended"
+        again = await step.using(dedup_key="later").enqueue(6)
+        await run_until_idle(jobs, clock=clock, ahead=7200)
+        assert ran == [0, 6, 5]  # what was cancelled holds neither its key nor its dedup key
+        assert (await again.wait(timeout=5)).id != later.id
+        assert (await other.wait(timeout=5)).status == "completed"
+        with pytest.raises(WorkflowNotFound):
+            await jobs.workflow_of(2**40).cancel()
+
+
+async def test_a_cancel_asks_what_runs_to_end_and_no_gate_releases(where: Opening) -> None:
+    jobs, seen, runs_now = make(), list[str](), asyncio.Event()
+
+    @jobs.job("runs", timeout=60)
+    async def runs() -> None:
+        runs_now.set()
+        try:
+            await asyncio.sleep(30)
+        except asyncio.CancelledError:
+            seen.append("told")
+            raise
+
+    @jobs.job("after")
+    async def after() -> None:
+        seen.append("released")
+
+    async with where(jobs):
+        async with jobs.workflow("flow") as flow:
+            first = flow.add(runs.new())
+            flow.add(after.new(), after=first, when="ended")
+
+        async def cancel() -> None:
+            await runs_now.wait()
+            seen.append(await jobs.workflow_of(flow.id).cancel("enough"))
+
+        cancels = asyncio.create_task(cancel())
+        await run_until_idle(jobs)
+        await cancels
+        assert sorted(seen) == ["requested", "told"]
+        job = await jobs.get(first.id)
+        assert job is not None
+        assert (job.status, job.error_message) == ("cancelled", "enough")
+        row = await jobs.workflow_of(flow.id).wait(timeout=5)
+        assert (row.state, row.dead) == ("broken", 2)
+
+
+async def test_an_empty_workflow_has_ended_before_it_is_cancelled(where: Opening) -> None:
+    jobs = make()
+    async with where(jobs):
+        async with jobs.workflow("none") as flow:
+            pass
+        assert await jobs.workflow_of(flow.id).cancel() == "ended"

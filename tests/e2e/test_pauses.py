@@ -217,6 +217,7 @@ async def test_what_was_claimed_ahead_is_given_back_when_everything_is_paused(ds
             await one.wait(timeout=5)
 
 
+@pytest.mark.direct("is about LISTEN", only="poll")
 async def test_an_operators_own_delete_of_a_pause_lets_its_jobs_go_at_once(dsn: str, connection: Connection) -> None:
     """The row that is gone notifies, and the runner that hears it looks: nobody waits for the next pass, minutes away."""
     shop = Shop(dsn, notify="listen")

@@ -14,6 +14,8 @@ import pytest
 from asyncjobs import AsyncJobs, JobContext, JobDied, JobRouter, JobType, Lane, Queue
 from asyncjobs.store import stubs
 from asyncjobs.store.database import Connection
+from asyncjobs.telemetry.events import AcksWritten
+from asyncjobs.workflow import chain
 
 
 def service(dsn: str) -> AsyncJobs:
@@ -148,3 +150,49 @@ async def test_a_runner_that_cannot_write_it_gives_the_job_back(dsn: str, monkey
     async with client.jobs, jobs.runner():
         assert await (await client.charge.enqueue("ada")).result(timeout=10) == [60.0, 1, 10]
     assert tried == [1, 1]
+
+
+async def test_stubs_are_members_of_workflows(dsn: str) -> None:
+    jobs, client, calls = service(dsn), Client(dsn), list[AcksWritten]()
+
+    @jobs.job("tell")
+    async def tell(ctx: JobContext, earlier: list[Any]) -> list[Any]:
+        children = await ctx.spawn(leaf.new())
+        return [ctx.job.workflow_id, earlier, len(children)]
+
+    @jobs.job("leaf", timeout=5)
+    async def leaf(ctx: JobContext) -> int | None:
+        return ctx.job.workflow_id
+
+    @client.jobs.stub("tell")
+    async def tell_there(earlier: list[Any]) -> list[Any]:
+        raise NotImplementedError
+
+    jobs.events.subscribe(calls.append, AcksWritten)
+    async with client.jobs, jobs:
+        async with client.jobs.workflow("charges") as flow:
+            one = flow.add(client.charge.new("ada"))
+            other = flow.add(tell_there.new(one.result))
+            flow.add(tell_there.new([0]), after=other)
+            failing = flow.add(client.charge.new("eva", fails=True))
+            never = flow.add(client.slow.new(), after=failing)
+        async with jobs.runner():
+            row = await client.jobs.workflow_of(flow.id).wait(timeout=10)
+            assert (row.state, row.size, row.dead) == ("broken", 7, 2)
+            assert await other.handle.result(timeout=5) == [flow.id, [60.0, 1, 10], 1]
+            [child] = await client.jobs.admin.children(other.id)
+            assert (await client.jobs.admin.get(child.id)).result == flow.id  # type: ignore[union-attr]
+            job = await client.jobs.get(never.id)
+            assert job is not None
+            assert (job.status, job.error_message) == ("cancelled", f"upstream {failing.id} (charge) died")
+
+
+async def test_a_chain_of_stubs_goes_on_in_the_call_that_writes_the_end_of_a_link(dsn: str) -> None:
+    jobs, client, calls = service(dsn), Client(dsn), list[AcksWritten]()
+    jobs.events.subscribe(calls.append, AcksWritten)
+    async with client.jobs, jobs:
+        async with client.jobs.workflow("chain") as flow:
+            chain(flow, *(client.charge.new(f"customer {number}") for number in range(10)))
+        async with jobs.runner():
+            await client.jobs.workflow_of(flow.id).wait(timeout=10)
+    assert sum(len(one.tokens) for one in calls) == 10

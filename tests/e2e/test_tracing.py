@@ -276,3 +276,28 @@ async def test_a_workflow_is_one_trace_with_a_span_for_each_member_and_attempt(d
     linked = {context(span).span_id: {link.context.span_id for link in span.links} for span in enqueues}
     first, second, last = (context(span).span_id for span in enqueues)
     assert linked == {first: set(), second: set(), last: {first, second}}
+
+
+async def test_what_a_member_spawns_is_linked_to_it_and_made_once(dsn: str) -> None:
+    web = Traced(dsn)
+
+    @web.jobs.job("crawl", max_attempts=2, backoff=Backoff(0.01))
+    async def crawl(ctx: JobContext) -> bool:
+        [handle] = await ctx.spawn(web.charge.new())
+        if ctx.attempt == 1:
+            raise ConnectionError("no answer")
+        return handle.created
+
+    async with web.jobs:
+        async with web.jobs.workflow("crawl") as flow:
+            top = flow.add(crawl.new())
+        await run_until_idle(web.jobs)
+        assert await top.handle.result(timeout=5) is False
+    [member] = web.named("enqueue crawl")
+    first, second = web.named("enqueue charge")
+    attempts = web.named("attempt crawl")
+    assert [is_child(span, attempt) for span, attempt in zip((first, second), attempts, strict=True)] == [True, True]
+    assert [[link.context.span_id for link in span.links] for span in (first, second)] == [[context(member).span_id]] * 2
+    assert [(span.attributes or {})["asyncjobs.created"] for span in (first, second)] == [True, False]
+    [charged] = web.named("attempt charge")
+    assert is_child(charged, first)

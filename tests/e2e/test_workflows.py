@@ -387,3 +387,14 @@ async def test_a_plain_block_writes_in_a_synchronous_transaction_where_no_loop_i
     assert [(one.workflow_id, one.name, one.size) for one in told] == [(gone, "sync", 3), (there, "sync", 3)]
     with pytest.raises(WouldBlock), jobs.workflow("here") as flow:
         flow.add(number.new(1))
+
+
+async def test_a_broken_workflow_ends_with_the_next_poll_where_no_notification_arrives(dsn: str) -> None:
+    """What a cascade leaves to the folders is told of by a notification; the next sweep is minutes away."""
+    async with AsyncJobs(dsn, routers=[ROUTER], notify="poll", poll_interval=0.1, sweep_interval=600) as app, app.runner():
+        async with app.workflow("broken") as flow:
+            last = flow.add(number.new(-1))
+            for n in range(3):
+                last = flow.add(number.new(n), after=last)
+        assert (await app.workflow_of(flow.id).wait(timeout=10)).state == "broken"
+        assert await statuses(app, flow.ids) == ["dead", "cancelled", "cancelled", "cancelled"]

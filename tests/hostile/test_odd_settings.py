@@ -53,6 +53,7 @@ class Shop:
         self.jobs.schedule("tick", keyed.new(key="tick"), every=timedelta(seconds=1))
 
 
+@pytest.mark.direct("transactions begin at another level there: refused where a pooler keeps us from saying so")
 @pytest.mark.parametrize("how", ["all", *(pytest.param(name, marks=pytest.mark.proof) for name in [*ODDITIES, SEQUENCES])])
 async def test_everything_works_as_anywhere_else(database: Database, how: str) -> None:
     make_odd(database.dsn, how)

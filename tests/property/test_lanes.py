@@ -13,7 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from asyncjobs.model.claim import Claimed, Scan
 from asyncjobs.runtime import coordinator as module
 from asyncjobs.runtime.coordinator import Coordinator, Shared
-from asyncjobs.runtime.orders import Found, NoAnswer
+from asyncjobs.runtime.orders import NoAnswer, Scanned
 from asyncjobs.runtime.polling import Polling
 from asyncjobs.settings import Queue
 from tests.support.claims import a_claimed
@@ -170,7 +170,7 @@ class Lanes(RuleBasedStateMachine):
             found.append(self.answer(scan))
         answer.set_result(found)
 
-    def answer(self, scan: Scan) -> Found:
+    def answer(self, scan: Scan) -> Scanned:
         found = [
             job
             for job in sorted(self.pending, key=lambda job: (job.priority, job.place))
@@ -182,7 +182,7 @@ class Lanes(RuleBasedStateMachine):
         self.claimed.update({job.place: job for job in found})
         is_full = len(found) >= scan.limit
         last = (found[-1].priority, found[-1].place) if is_full else None
-        return Found(claimed, scan.start, is_full, last, self.line.calls, self.now, 0.001)
+        return Scanned(claimed, scan.start, is_full, last, self.line.calls, self.now, 0.001)
 
     @invariant()
     def slots_add_up(self) -> None:

@@ -93,7 +93,7 @@ MUTANTS: tuple[Raced, ...] = (
         "no new head after a cancel",
         (
             Change(
-                "end_idle", "_heads := asyncjobs.release_keys(_keyed, CASE WHEN _status = 'dead' THEN _keyed ELSE '{}' END);", ""
+                "end_idle", "_heads := asyncjobs.let_keys_go(_keyed, CASE WHEN _status = 'dead' THEN _keyed ELSE '{}' END);", ""
             ),
         ),
         caught_by=["a_key_whose_head_was_cancelled_has_another"],
@@ -140,7 +140,7 @@ MUTANTS: tuple[Raced, ...] = (
     ),
     Raced(
         "completions keep the key",
-        (Change("finish_completed", "_heads := asyncjobs.release_keys(_keyed, '{}');", ""),),
+        (Change("finish_completed", "_heads := asyncjobs.let_keys_go(_keyed, '{}');", ""),),
         caught_by=["enqueue_races_with_the_ack_of_the_last_job"],
         call="finish_completed",
     ),

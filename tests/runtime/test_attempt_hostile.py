@@ -10,7 +10,7 @@ import anyio
 import pytest
 
 from asyncjobs import Hook, JobContext, resource
-from asyncjobs.declare.definition import Declared, JobDefinition
+from asyncjobs.declare.definition import JobDefinition, TypeOptions
 from asyncjobs.model.request import Request
 from asyncjobs.model.retrying import Retrying
 from tests.support.attempts import Runs
@@ -281,7 +281,7 @@ async def test_upgrade_that_leaks_is_a_payload_that_does_not_fit(runs: Runs, lea
     async def handler() -> None: ...
 
     attempt = runs.make(handler, version=1)
-    attempt.definition = JobDefinition("email", handler, Declared(version=2, upgrades={1: upgrade}), declared_at="test")
+    attempt.definition = JobDefinition("email", handler, TypeOptions(version=2, upgrades={1: upgrade}), declared_at="test")
     await asyncio.wait({runs.start(attempt)})
     [ack] = runs.acks
     assert ack.outcome.kind == "dead"

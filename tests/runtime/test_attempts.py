@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import pytest
 
-from asyncjobs.declare.definition import Declared, JobDefinition
+from asyncjobs.declare.definition import JobDefinition, TypeOptions
 from asyncjobs.model.claim import Ack
 from asyncjobs.model.request import Request
 from asyncjobs.runtime import attempts as attempts_module
@@ -39,7 +39,7 @@ class Rig:
         self.woken = 0
         self.probation = Probation(cast("Any", None), events=self.runs.events, released=self.wake)
         handlers = {
-            name: JobDefinition(name, function, Declared(), declared_at="test") for name, function in self.functions.items()
+            name: JobDefinition(name, function, TypeOptions(), declared_at="test") for name, function in self.functions.items()
         }
         turnstile: Any = SimpleNamespace(ended=lambda job: self.ended.append(job.id), is_held=lambda _: False)
         shared = Shared(
@@ -144,8 +144,12 @@ async def test_handler_that_ignores_its_timeout_is_reported_as_stuck(rig: Rig, m
     seen: list[HandlerStuck] = []
     rig.runs.events.subscribe(seen.append, HandlerStuck)
     rig.start(1, type="stubborn", timeout_seconds=0.01)
-    await asyncio.sleep(0.05)
-    rig.attempts.report_stuck()
+
+    def is_reported() -> bool:
+        rig.attempts.report_stuck()
+        return bool(seen)
+
+    await eventually(is_reported, description="it is reported")
     assert [event.reason for event in seen] == ["timeout"]
     rig.go.set()
     assert await rig.attempts.wait_ended(5)

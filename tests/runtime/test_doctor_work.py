@@ -117,25 +117,3 @@ async def test_type_of_which_every_attempt_fails_is_told(dsn: str, connection: C
                      run_seconds=0.0, queue_time=empty, run_time=empty)  # fmt: skip
     one = (await told(dsn))["a type fails each time"]
     assert (one.severity, one.evidence) == ("critical", "bad: 6 attempts within an hour, and none succeeded")
-
-
-async def test_every_fault_at_once_is_told_the_worst_first(dsn: str, connection: Connection) -> None:
-    empty: list[int] = []
-    await insert_runner(connection)
-    await insert(connection, "background_job_leases", job_name="report", metadata='{"failures": 30}', held_by_worker_id="1",
-                 heartbeat_at=NOW)  # fmt: skip
-    await insert(connection, "circuit_breakers", service_name="smtp", state="open", opened_at=NOW)
-    await insert(connection, "pauses", kind="queue", name="mail")
-    await insert(connection, "dead_letter_jobs", job_id=5, original_job="{}")
-    await insert_job(connection, run_at=NOW - timedelta(hours=2))
-    await insert_job(connection, type="fax")
-    await insert(connection, "job_metrics", job_type="bad", status="failed", minute=NOW, count=9, queue_seconds=0.0,
-                 run_seconds=0.0, queue_time=empty, run_time=empty)  # fmt: skip
-    found = await told(dsn)
-    assert found.keys() >= {
-        "a duty fails", "a type fails each time", "a circuit breaker is open", "it is paused", "dead letters wait for somebody",
-        "jobs wait for long",
-    }  # fmt: skip
-    order = ["critical", "warning", "info"]
-    severities = [order.index(one.severity) for one in found.values()]
-    assert severities == sorted(severities)

@@ -35,6 +35,7 @@ async def test_those_in_flight_at_the_same_time_share_statements(database: Datab
     assert calls.count("enqueue.send") <= 2, "the first is sent alone at the most"
 
 
+@pytest.mark.direct("the server sees the pooler's connections")
 async def test_the_three_lines_have_connections_of_their_own(database: Database, connection: Connection) -> None:
     async with enqueuing(database) as line:
         await line.gather(

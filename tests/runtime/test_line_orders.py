@@ -8,7 +8,7 @@ import pytest
 from asyncjobs.model.claim import FRONT, Ack, Claimed, Scan
 from asyncjobs.model.outcome import Outcome
 from asyncjobs.runtime import orders, points
-from asyncjobs.runtime.orders import Found, NoAnswer
+from asyncjobs.runtime.orders import NoAnswer, Scanned
 from asyncjobs.settings import Queue
 from asyncjobs.store import jobs
 from asyncjobs.store.database import Connection, Database
@@ -30,7 +30,7 @@ async def busy(rig: AtWork) -> None:
     await rig.wait_idle()
 
 
-async def give_back(rig: AtWork, *answers: Found) -> None:
+async def give_back(rig: AtWork, *answers: Scanned) -> None:
     rig.line.give_back([job for found in answers for job in found.jobs])
     await rig.wait_idle()
 
@@ -82,7 +82,7 @@ async def test_submitter_that_is_cancelled_with_its_answer_in_hand_gives_it_back
         [job_id] = await rig.enqueue()
         answer = orders._answer
 
-        def cut(order: Any, found: list[Found]) -> list[Claimed]:
+        def cut(order: Any, found: list[Scanned]) -> list[Claimed]:
             left = answer(order, found)
             submitting.cancel()
             return left

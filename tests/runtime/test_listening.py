@@ -241,6 +241,8 @@ async def test_notifications_that_never_come_back_mean_polling_with_one_warning(
         await asyncio.sleep(0.5)
     assert setup.listening.connects == 1
     assert len(recorder.of(ListenerFellBack)) == 1
+    assert setup.woken.all == 2  # once at the LISTEN, and once more when that was found to say nothing
+    assert setup.listening.unheard_seconds() == setup.listening.poll_seconds()
 
 
 async def _none(rows: Any) -> bool:

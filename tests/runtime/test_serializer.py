@@ -10,7 +10,7 @@ import pytest
 
 from asyncjobs import AsyncJobs, Queue
 from asyncjobs.runtime import points
-from asyncjobs.runtime.keys import PARTITIONS, Keys
+from asyncjobs.runtime.keys import PARTITIONS, KeyActors
 from asyncjobs.runtime.serializer import Serializer
 from asyncjobs.runtime.wakes import Wakes
 from asyncjobs.store import serialized
@@ -36,7 +36,7 @@ class Setup:
         options.setdefault("interval_seconds", 3600.0)
         nobody: Any = None  # no outcomes are put here
         partitions = options.pop("partitions", PARTITIONS)
-        self.keys = Keys(nobody, nobody, nobody, self.pool, wakes, events=Events(), partitions=partitions)
+        self.keys = KeyActors(nobody, nobody, nobody, self.pool, wakes, events=Events(), partitions=partitions)
         self.serializer = Serializer(self.pool, wakes, self.keys, events=Events(), **options)
 
     @contextlib.asynccontextmanager
@@ -96,6 +96,15 @@ async def test_key_that_is_put_gets_its_head_and_its_queue_is_told(pair: Peers, 
         await eventually(lambda: setup.woken.queues, description="the queue is woken")
     assert await pair.line() == [(job_id, "pending")]
     assert (setup.woken.queues, setup.notified) == ([("default", False)], ["q:default"])
+
+
+async def test_request_that_no_notification_tells_of_is_found_by_the_next_look(pair: Peers, make: Make) -> None:
+    """Without `unheard_seconds` it is found by the sweep."""
+    async with make(unheard_seconds=lambda: 0.02).running():
+        await pair.a.begin("repeatable_read")
+        await pair.a.enqueue_in_transaction(notify=False)
+        await pair.a.commit()
+        await eventually(lambda: has_head(pair), description="the key has a head")
 
 
 async def test_key_that_has_a_head_or_no_jobs_wakes_nobody(pair: Peers, make: Make, recorder: Recorder) -> None:

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import pytest
 
-from asyncjobs.declare.definition import Declared, JobDefinition
+from asyncjobs.declare.definition import JobDefinition, TypeOptions
 from asyncjobs.model.claim import Scan
 from asyncjobs.model.request import Request
 from asyncjobs.runtime import stock
@@ -37,7 +37,7 @@ class Rig:
         self.go: dict[int, asyncio.Event] = {}
         self.attempts = Attempts(events=self.runs.events)
         self.queues = Queues()
-        handlers = {name: JobDefinition(name, self.wait, Declared(), declared_at="test") for name in ("wait", "guarded")}
+        handlers = {name: JobDefinition(name, self.wait, TypeOptions(), declared_at="test") for name in ("wait", "guarded")}
         nobody: Any = SimpleNamespace(ended=lambda _: None, is_held=lambda job: job.type in self.held, began=lambda _: None)
         shared = Shared(
             line=cast("Any", self.line), attempts=self.attempts, handlers=handlers, surroundings=self.runs.surroundings,
@@ -171,10 +171,10 @@ async def test_queue_time_is_counted_until_the_start(rig: Rig, monkeypatch: pyte
 
 async def test_timeout_is_counted_from_the_start(rig: Rig) -> None:
     rig.claim(1)
-    rig.claim(2, timeout_seconds=0.05)
+    rig.claim(2, timeout_seconds=0.3)
     rig.go[2] = asyncio.Event()
     rig.go[2].set()
-    await asyncio.sleep(0.1)  # longer than its timeout
+    await asyncio.sleep(0.4)  # longer than its timeout
     await rig.end(1)
     assert await rig.attempts.wait_ended(5)
     assert [(ack.id, ack.outcome.kind) for ack in rig.line.put_] == [(1, "completed"), (2, "completed")]

@@ -19,7 +19,7 @@ from asyncjobs.runtime.call_line import CallLine
 from asyncjobs.runtime.coordinator import Coordinator
 from asyncjobs.runtime.doubt import Doubt
 from asyncjobs.runtime.folder import Folder
-from asyncjobs.runtime.keys import Keys
+from asyncjobs.runtime.keys import KeyActors
 from asyncjobs.runtime.leader import Leader
 from asyncjobs.runtime.ledger import Ledger
 from asyncjobs.runtime.listening import Listening
@@ -294,7 +294,7 @@ def gives_back_twice() -> list[Any]:
 def goes_around() -> list[Any]:
     """The outcome of a job with a key goes to the line, past its actor."""
 
-    put = Keys.put
+    put = KeyActors.put
 
     def mutant(self: Any, attempt: Any, ack: Any) -> None:
         if attempt.completed_in_transaction:
@@ -302,7 +302,7 @@ def goes_around() -> list[Any]:
         else:
             self.actors[0]._line.put(ack)
 
-    return [patch.object(Keys, "put", mutant)]
+    return [patch.object(KeyActors, "put", mutant)]
 
 
 def two_at_a_time() -> list[Any]:

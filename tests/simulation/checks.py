@@ -1,19 +1,20 @@
 """What must be so when a simulated world has come to its end."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 from asyncjobs.model.status import FINAL
 from asyncjobs.store.database import Database
 from asyncjobs.telemetry.events import AttemptStarted, ClaimWasLost, OutcomeWritten, RunnerRegistered
 from asyncjobs.testing import Joined, Ready, Recorder, Serving
-from asyncjobs.testing.attempts import Attempt, Place, out_of_order, overlapping, uncounted
+from asyncjobs.testing.attempts import Attempt, LinePlace, out_of_order, overlapping, uncounted
 from asyncjobs.testing.history import History
 from asyncjobs.testing.lives import Noted, lives, together
 from tests.simulation.app import Pass
 from tests.simulation.client import Told
 from tests.simulation.process import Process
 from tests.simulation.server import Server
+from tests.simulation.world import FINISHES, Held, World
 
 #: Within which time a job starts that can.
 _PROMPT_SECONDS: Final = 1.5
@@ -31,12 +32,9 @@ WHERE NOT EXISTS (SELECT FROM asyncjobs.serialized_jobs AS h
 
 def violations(server: Server, recorder: Recorder, told: Told, passes: list[Pass], home: Mapping[int, Process]) -> list[str]:
     """Everything that is wrong, in words."""
-    # (A retry of a workflow starts over what its members have spawned, too.)
-    spawned = server.fetch("SELECT job_id FROM asyncjobs.members WHERE workflow_id = ANY ($1::bigint[])", list(told.steered))
-    told.retried.update(row["job_id"] for row in spawned)
     return [
-        *_tables(server), *_events(server, recorder, told), *_lost(server, told), *_twice(server), *_passes(passes),
-        *_beside(recorder, home), *_fenced(recorder, told), *moves(server, told),
+        *moves(server, told), *_tables(server), *_events(server, recorder, told), *_lost(server, told), *_twice(server),
+        *_passes(passes), *_beside(recorder, home), *_fenced(recorder, told),
         *_gates(server, told), *_halted(server, told), *_whole(server), *_pauses(recorder, told), *_places(server, told),
     ]  # fmt: skip
 
@@ -54,7 +52,9 @@ def _events(server: Server, recorder: Recorder, told: Told) -> list[str]:
     sql = Database(server.dsn).sql
     rows = server.fetch(sql("audit_attempts"), sorted({one.job_id for one in attempts}))
     counted: dict[int, int] = {row["id"]: row["attempts"] for row in rows}
-    line = [Place(row["serialization_key"], row["job_id"], row["place"], row["times"]) for row in server.fetch(sql("audit_line"))]
+    line = [
+        LinePlace(row["serialization_key"], row["job_id"], row["place"], row["times"]) for row in server.fetch(sql("audit_line"))
+    ]
     found = [*overlapping(attempts), *out_of_order(attempts, line), *uncounted(attempts, counted, told.retried)]
     # (What an operator started over counts anew: its first attempt then is no late one of before.)
     judged = [
@@ -203,6 +203,9 @@ def _was_unseen(*both: Pass) -> bool:
 
 def moves(server: Server, told: Told) -> list[str]:
     """Changes of a job's status that no rule allows, by what the server noted of each."""
+    # (A retry of a workflow starts over what its members have spawned, too.)
+    spawned = server.fetch("SELECT job_id FROM asyncjobs.members WHERE workflow_id = ANY ($1::bigint[])", list(told.steered))
+    told.retried.update(row["job_id"] for row in spawned)
     found: list[str] = []
     for row in server.fetch("SELECT * FROM asyncjobs.simulated_moves ORDER BY number"):
         what, counted = f"job {row['job_id']} went from {row['was']} to {row['is_now']}", row["attempts"] - row["attempts_were"]
@@ -269,25 +272,29 @@ def _gates(server: Server, told: Told) -> list[str]:
     return found + [f"P14: gate {row[0]} is not done with in peace" for row in left]
 
 
-def _released(server: Server) -> dict[int, float]:
-    """When dependents could start, by their ids: when the last of what they wait for had ended, by the world's clock."""
-    ended = {
-        row["job_id"]: row["at"]
+class _Release(NamedTuple):
+    """When a dependent was released, and when it could have been: what it waits for had ended. By the world's clock."""
+
+    could_at: float
+    at: float
+
+
+def _released(server: Server) -> dict[int, _Release]:
+    """By job."""
+    moved: dict[tuple[int, bool], float] = {
+        (row["job_id"], row["is_end"]): row["at"]
         for row in server.fetch(
-            "SELECT job_id, max(extract(epoch FROM at - $1)::float8) AS at FROM asyncjobs.simulated_moves"
-            " WHERE is_now IN ('completed', 'dead', 'cancelled') GROUP BY job_id", server.instant(0.0),
-        )
-    }  # fmt: skip
-    started = {
-        row[0]
-        for row in server.fetch(
-            "SELECT DISTINCT job_id FROM asyncjobs.simulated_moves WHERE was = 'blocked' AND is_now <> 'cancelled'"
+            "SELECT job_id, is_now = ANY ($2) AS is_end, max(extract(epoch FROM at - $1)::float8) AS at"
+            " FROM asyncjobs.simulated_moves WHERE is_now = ANY ($2) OR was = 'blocked' GROUP BY 1, 2",
+            server.instant(0.0),
+            sorted(FINAL),
         )
     }
     return {
-        job_id: max(ended[one] for wait in waits for one in wait.members)
-        for job_id, waits in _waits(server, ()).items() if job_id in started
-    }  # fmt: skip
+        job_id: _Release(max(moved[one, True] for wait in waits for one in wait.members), moved[job_id, False])
+        for job_id, waits in _waits(server, ()).items()
+        if (job_id, False) in moved
+    }
 
 
 def _claim(what: str, row: Mapping[str, Any]) -> list[str]:
@@ -312,19 +319,44 @@ def _halted(server: Server, told: Told) -> list[str]:
     return [f"P3: the key of job {row[0]} went on after its death" for row in dead if row[0] not in told.released | told.retried]
 
 
-def untimely(server: Server, recorder: Recorder, told: Told, slots: int) -> list[str]:
-    """Attempts that began later than they could, in a world where nothing fails."""
+def untimely(server: Server, recorder: Recorder, told: Told, world: World, home: Mapping[int, Process]) -> list[str]:
+    """Attempts that began, or dependents that were released, later than they could, in a world where nothing fails.
+
+    A runner cannot claim while the world has its call wait at a gate; and what the world has wait there, folds and the ends of
+    members, makes dependents late. A wait for a lock excuses nothing. (`home`: the process of each runner.)
+    """
+    held: dict[Process, list[Held]] = {}
+    for one in world.held:
+        if one.call in FINISHES:
+            held.setdefault(one.process, []).append(one)
     joins = [
         Joined(row["serialization_key"], row["job_id"], row["place"])
         for row in server.fetch(Database(server.dsn).sql("audit_line"))
     ]
     queues = {row["id"]: row["queue"] for row in server.fetch("SELECT id, queue FROM asyncjobs.jobs")}
     serving = [
-        Serving(event.runner_id, queue, of_queue, at)
+        Serving(event.runner_id, queue, of_queue, since, until)
         for at, event in recorder.recorded if isinstance(event, RunnerRegistered)
-        for queue, of_queue in (("default", slots), ("side", 2))
+        for since, until in _gaps(at, held.get(home[event.runner_id], ()))
+        for queue, of_queue in (("default", world.course.concurrency), ("side", 2))
     ]  # fmt: skip
-    due = told.due | _released(server)
+    released = _released(server)
+    due = told.due | {job_id: one.at for job_id, one in released.items()}
     ready = [Ready(job_id, at, queues[job_id]) for job_id, at in due.items() if job_id in queues]  # else it still waits
     history = History(attempts=recorder.attempts(), joins=joins, ready=ready, serving=serving, prompt_seconds=_PROMPT_SECONDS)
-    return [str(one) for one in history.violations() if one.promise == "P4"]
+    late = [
+        f"P14: job {job_id} was released {one.at - one.could_at:.1f} s after what it waited for had ended"
+        for job_id, one in released.items()
+        if sum(until - since for since, until in _gaps(one.could_at, world.held, one.at)) > _PROMPT_SECONDS
+    ]
+    return [*late, *(str(one) for one in history.violations() if one.promise == "P4")]
+
+
+def _gaps(since: float, held: Iterable[Held], until: float = float("inf")) -> Iterator[tuple[float, float]]:
+    """The stretches in between in which none of these was held."""
+    for one in sorted(held, key=lambda one: one.since):
+        if since < one.since < until:
+            yield since, one.since
+        since = max(since, one.until)
+    if since < until:
+        yield since, until

@@ -13,6 +13,7 @@ from tests.support.mutants import (
     FINISH_ONE_NAMES_NO_TOKEN,
     KEYS_ARE_NOT_LOCKED,
     NO_SECOND_LOOK,
+    PERMITS_OF_A_COUNTER,
     RESCUE_LEAVES_THE_TOKEN,
     Change,
     Mutant,
@@ -139,12 +140,10 @@ def mutated(mutant: Mutant, server: Server) -> Generator[None]:
 
 
 _ENDED = "a.key IS NOT NULL AND a.is_final"
-_COUNT = (
-    "SELECT count(1) FROM (\n"
-    "                    SELECT FROM asyncjobs.jobs AS r\n"
-    "                    WHERE asyncjobs.limit_side(r.status) = 1 AND r.limit_key = u.key AND r.runner_id IS NOT NULL\n"
-    "                    ORDER BY r.limit_key, r.queue LIMIT _each) AS r"
-)
+_GATES_ARE_WAITED_FOR = Change(
+    "try_lock_gates", "pg_try_advisory_xact_lock(hashtext('asyncjobs.gate'), (g.id & 2147483647)::integer)",
+    "pg_advisory_xact_lock(hashtext('asyncjobs.gate'), (g.id & 2147483647)::integer) IS NOT NULL",
+)  # fmt: skip
 _FENCE = "AND j.claim_token = {} AND j.status = 'processing'"
 
 MUTANTS: tuple[Simulated, ...] = (
@@ -213,7 +212,7 @@ MUTANTS: tuple[Simulated, ...] = (
     Simulated("a paused key is dispatched", (
         Change("dispatch_keys", "_any_paused boolean := EXISTS (SELECT FROM asyncjobs.pauses)", "_any_paused boolean := false"),
     ), needs=_has("pause")),
-    Simulated("a dead head does not halt its key", (Change("release_keys", "j.on_dead = 'halt'", "false"),), needs=_has("halt")),
+    Simulated("a dead head does not halt its key", (Change("let_keys_go", "j.on_dead = 'halt'", "false"),), needs=_has("halt")),
     Simulated("a schedule ticks from any tick", (Change("tick_schedule", "s.last_tick = _previous AND ", ""),), needs=_ticks),
     Simulated("a commit tells nobody of what it enqueued", (
         Change("announce", "AND coalesce(r.notify, true) AND", "AND false AND"),
@@ -292,12 +291,13 @@ MUTANTS: tuple[Simulated, ...] = (
     Simulated("two calls of a line are under way", patches=broken.two_at_a_time),
     # Two members of two gates end at once, and each transaction has the one gate and waits for the other.
     Simulated("gates are waited for, in any order", (
-        Change("try_lock_gates", "pg_try_advisory_xact_lock(hashtext('asyncjobs.gate'), (g.id & 2147483647)::integer)",
-            "pg_advisory_xact_lock(hashtext('asyncjobs.gate'), (g.id & 2147483647)::integer) IS NOT NULL"),
+        _GATES_ARE_WAITED_FOR,
         Change("try_lock_gates", "FROM unnest(_gates) AS g(id)",
             "FROM (SELECT u.id FROM unnest(_gates) AS u(id)"
             " ORDER BY u.id * (1 - 2 * ((SELECT nextval('asyncjobs.place_seq')) % 2))) AS g"),
     ), needs=_scene("folds")),
+    # Claims wait for a fold with the acks of their call: soon over, but for what the fold waits for.
+    Simulated("a fold is waited for", (_GATES_ARE_WAITED_FOR,), needs=_scene("met")),
     Simulated("arrivals at a gate that is locked are forgotten", (
         Change("fold_gates", "PERFORM asyncjobs.leave_arrivals(", "PERFORM array_length("),
         Change("fold_gates", "a.gate_id <> ALL (_ours)))", "a.gate_id <> ALL (_ours)), 1)"),
@@ -307,14 +307,14 @@ MUTANTS: tuple[Simulated, ...] = (
     ), needs=_calm_flows),
     Simulated("a folder that finds a gate locked looks no more", patches=broken.folds_once, needs=_scene("met")),
     Simulated("who is passed over by a release is forgotten", (
-        Change("lock_dependents", "AND coalesce(cardinality(_found) = cardinality(ids), _found IS NULL)", ""),
+        Change("tell_dependents", "AND coalesce(cardinality(_found) = cardinality(ids), _found IS NULL)", ""),
     ), needs=_scene("folds")),
     Simulated("a release ends with its batch", (
-        Change("lock_dependents", "coalesce(cardinality(_found), 0) < 500 AND", ""),
+        Change("tell_dependents", "coalesce(cardinality(_found), 0) < 500 AND", ""),
     ), needs=_flows),
     # Two gates of one job open at once: each transaction sees that the other has not, and nobody lets it go.
     Simulated("other gates are looked at before the dependent is locked", (
-        Change("lock_dependents", " FOR UPDATE SKIP LOCKED", ""),
+        Change("tell_dependents", " FOR UPDATE SKIP LOCKED", ""),
     ), needs=_scene("folds")),
     # Who was frozen ends a job that another runs, and its gate counts it.
     Simulated("an outcome arrives without its token", (
@@ -334,18 +334,11 @@ MUTANTS: tuple[Simulated, ...] = (
         Change("count_arrivals", "PERFORM asyncjobs.take_dependents_back(_closed);", ""),
     ), needs=_flows),
     Simulated("a gate releases although its workflow is cancelled", (
-        Change("start_dependents", "AND w.cancel_requested_at IS NOT NULL)\n        RETURNING", "AND false)\n        RETURNING"),
+        Change("release_dependents", "AND w.cancel_requested_at IS NOT NULL)\n        RETURNING", "AND false)\n        RETURNING"),
     ), needs=_flows),
     Simulated("a second attempt spawns anew", (
         Change("spawn_members", "WHERE m.spawned_by = _job", "WHERE m.spawned_by = -_job"),
     ), needs=_flows),
     # Runners are killed, and nobody counts down for them.
-    Simulated("permits are counted by a counter", (
-        Change("take_turns", _COUNT, "SELECT coalesce(k.closed_by, 0)::integer"),
-        Change("take_turns", "SET tat = asyncjobs.rate_base(k.tat, _every, _burst, _now) + "
-            "make_interval(secs => c.taken * _every)\n        FROM counted AS c WHERE _every IS NOT NULL AND c.taken > 0",
-            "SET closed_by = coalesce(k.closed_by, 0) + c.taken FROM counted AS c WHERE c.taken > 0"),
-        Change("free_permits", "BEGIN\n", "BEGIN\n    UPDATE asyncjobs.limit_keys AS k SET closed_by = k.closed_by - ("
-            "SELECT count(1) FROM unnest(_freed) AS f(key) WHERE f.key = k.key) WHERE k.key = ANY (_freed);\n"),
-    ), needs=_limited),
+    Simulated("permits are counted by a counter", PERMITS_OF_A_COUNTER, needs=_limited),
 )  # fmt: skip

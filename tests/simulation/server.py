@@ -57,6 +57,7 @@ class Wait(NamedTuple):
 
     since: str  # of no other wait
     patience: float | None
+    is_gate: bool  # whether the world has it wait there
 
 
 class Server:
@@ -193,8 +194,9 @@ class Server:
     def _waits_for_lock(self, pid: int) -> bool:
         found = self.do(self._monitor, self._monitor.fetch(_WAIT, pid))
         if found:
-            number, unit = _PATIENCE.findall(found[0]["name"])[0] if found[0]["name"].startswith("patience") else ("0", "s")
-            self._waits[pid] = Wait(str(found[0]["since"]), int(number) / (1000 if unit == "ms" else 1) or None)
+            name = found[0]["name"]
+            number, unit = _PATIENCE.findall(name)[0] if name.startswith("patience") else ("0", "s")
+            self._waits[pid] = Wait(str(found[0]["since"]), int(number) / (1000 if unit == "ms" else 1) or None, name == "gate")
         return bool(found)
 
     def wait_of(self, session: Any) -> "Wait":

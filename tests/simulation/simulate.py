@@ -34,7 +34,16 @@ import msgspec
 from asyncjobs import AsyncJobs
 from asyncjobs.errors import AsyncJobsError
 from asyncjobs.store.failures import DATABASE_ERRORS
-from asyncjobs.telemetry.events import AttemptEnded, AttemptStarted, ClaimWasLost, Event, Events, ServicePassFailed, SinkFailed
+from asyncjobs.telemetry.events import (
+    AttemptEnded,
+    AttemptStarted,
+    ClaimWasLost,
+    Event,
+    Events,
+    RunnerRegistered,
+    ServicePassFailed,
+    SinkFailed,
+)
 from asyncjobs.testing import Recorder
 from tests.simulation.app import LEAKED, HandlerError, Pass, make_app, misbehave
 from tests.simulation.checks import doubles, moves, stalled, taken, unended, untimely, violations
@@ -84,11 +93,11 @@ def simulate(seed: int, server: Server) -> Result:
     found = [
         *world.violations, *simulation.found,
         *violations(server, simulation.recorder, simulation.told, simulation.passes, simulation.home),
-        *(untimely(server, simulation.recorder, simulation.told, world.course.concurrency) if world.course.is_calm else ()),
+        *(untimely(server, simulation.recorder, simulation.told, world, simulation.homes) if world.course.is_calm else ()),
         *(unended(server, simulation.recorder) if "clock" not in world.course.faults else ()),
         *(taken(simulation.recorder) if world.course.takes_no_claims else ()),
     ]  # fmt: skip
-    return Result(seed, found, world.digest, world.calls, len(simulation.told.accepted), world.lines)
+    return Result(seed, list(dict.fromkeys(found)), world.digest, world.calls, len(simulation.told.accepted), world.lines)
 
 
 class _Runner:
@@ -168,6 +177,7 @@ class _Simulation:
         self._next_look = 0.0
         self.found: list[str] = []
         self.home: dict[int, Process] = {}  # by token
+        self.homes: dict[int, Process] = {}  # by runner
         self._started: set[int] = set()
         self._claims: dict[int, list[AttemptStarted]] = {}
         self.runners = [_Runner(self, f"runner{number}") for number in range(self.course.runners)]
@@ -199,6 +209,8 @@ class _Simulation:
                 claims.append(event)
                 self._started.add(event.job_id)
                 self.home[event.token] = process
+            if isinstance(event, RunnerRegistered):
+                self.homes[event.runner_id] = process
             if isinstance(event, AttemptEnded) and process.is_exiting and _is_charged(event):
                 self.world.violations.append(f"P7: job {event.job_id} pays for the end of {process.name}: {event.outcome}")
             if isinstance(event, ServicePassFailed) and not _is_expected(event.error):
@@ -236,7 +248,8 @@ class _Simulation:
             self._look_for_doubles()
         world.run(self.course.seconds)
         self._make_peace()
-        if moves(world.server, self.told):  # said once more by the checks
+        if wrong := moves(world.server, self.told):
+            self.found += wrong
             return
         if self.course.quarrels and not world.run(_SETTLED_SECONDS, until=self._has_no_stalled_key):
             self.found.append(f"P4: a key had no head for {_SETTLED_SECONDS:g} s of peace: {stalled(world.server)}")

@@ -17,7 +17,7 @@ from functools import partial
 from hashlib import sha256
 from itertools import count
 from random import Random
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import asyncpg
 
@@ -36,21 +36,31 @@ _START: Final = 1000.0
 _GATED_SECONDS: Final = (0.0005, 0.005, 0.05, 0.3)
 #: Where nothing fails, some wait there until one of these calls has ended in their middle, or waits for their locks; at most so
 #: long. (Some of these locks are given up after 0.05 s.)
-_FINISHES: Final = frozenset({"finish", "finish_one", "finish_completed"})
+FINISHES: Final = frozenset({"finish", "finish_one", "finish_completed"})
 _ENQUEUES: Final = frozenset({"enqueue", "enqueue_alike", "enqueue_usual", "commit"})
-_MET: Final = (frozenset({"hold_back_key", "wait_for_claims"}), _ENQUEUES, _FINISHES)
+_MET: Final = (frozenset({"hold_back_key", "wait_for_claims"}), _ENQUEUES, FINISHES)
 #: Those have some twenty gates, in front of and behind the locks of keys; others have fewer.
-_LONG: Final = _FINISHES | _ENQUEUES
+_LONG: Final = FINISHES | _ENQUEUES
 _GATES_OF_ONE: Final = 1  # of a function that is named: its first
 _MET_SECONDS: Final = 0.6
 _SOON_SECONDS: Final = 0.002
 #: As long as a call may sleep until others have ended, and how long at a time.
 _SLEEP_SECONDS: Final = 2.0
 _TURN_SECONDS: Final = 0.01
-#: An enqueue that is made again meets its own rows.
+#: An enqueue that is made again meets its own rows; a call that comes after that, and that nobody waits for, those of a workflow.
 _MET_AGAIN: Final = "jobs_pkey"
+_MET_BEHIND: Final = "members_pkey"
 #: Of each call of a role that breaks even where nothing else does.
 _FRAGILE_ODDS: Final = 0.3
+
+
+class Held(NamedTuple):
+    """A call that the world had wait at a gate, and its process."""
+
+    process: Process
+    call: str
+    since: float
+    until: float
 
 
 class World:
@@ -78,6 +88,8 @@ class World:
         self._parked: list[Call] = []
         self._stragglers: set[Call] = set()
         self._opened: set[str] = set()  # gates
+        self._at_gate: dict[str, tuple[Process, str, float]] = {}  # by gate: whose call waits there, and since when
+        self.held: list[Held] = []
         self._meetings: list[tuple[str, frozenset[str]]] = []  # gates that open when one of these calls has ended
 
     def clock(self) -> float:
@@ -309,9 +321,14 @@ class World:
             self._open_gate(gate)
             self._end(call)
             return self._look_at_parked()
-        self.trace("parked", connection.process.name, connection.role, call.name, f"gate {gate}" if gate else "")
         self._parked.append(call)
+        is_gate = self.server.wait_of(connection.session).is_gate
+        self.trace("parked", connection.process.name, connection.role, call.name, f"gate {gate}" if is_gate else "lock")
         self._wait(call)
+        if is_gate:
+            self._at_gate[gate] = (connection.process, call.name, self.now)
+        elif self.course.scene == "met":
+            self.violations.append(f"locks: {call.name} of {connection.process.name} waits for a lock, where folds alone meet")
         if gate:
             self.plan(self._gated_seconds(gate), lambda: self._open_gate(gate))
         else:
@@ -344,6 +361,8 @@ class World:
     def _open_gate(self, gate: str) -> None:
         if gate and gate not in self._opened:
             self._opened.add(gate)
+            if (at_gate := self._at_gate.pop(gate, None)) is not None:
+                self.held.append(Held(*at_gate, self.now))
             self.server.open_gate(int(gate.split()[1]))
             self._look_at_parked()
 
@@ -376,7 +395,8 @@ class World:
         self.trace(connection.process.name, connection.role, call.name, summary, "abandoned" if call.is_abandoned else "")
         if isinstance(error, asyncpg.DeadlockDetectedError):
             self.violations.append(f"locks: {call.name} of {connection.process.name} met a deadlock")
-        if isinstance(error, asyncpg.IntegrityConstraintViolationError) and error.constraint_name != _MET_AGAIN:
+        met = {_MET_AGAIN, _MET_BEHIND} if call.is_abandoned else {_MET_AGAIN}
+        if isinstance(error, asyncpg.IntegrityConstraintViolationError) and error.constraint_name not in met:
             self.violations.append(f"locks: {call.name} of {connection.process.name} broke a constraint: {error}")
         self._note_transaction(call, error)
         if call.name in {"hold_back_key", "wait_for_claims"}:

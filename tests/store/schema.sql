@@ -59,7 +59,8 @@ CREATE TYPE asyncjobs.new_job AS (
     at_most_seconds double precision,
     workflow_id bigint,
     waits boolean,
-    limit_key text
+    limit_key text,
+    keep_payload boolean
 );
 
 CREATE TYPE asyncjobs.outcome AS (
@@ -171,9 +172,8 @@ CREATE TABLE asyncjobs.dependents (
     state text DEFAULT 'waiting'::text NOT NULL,
     CONSTRAINT dependents_rule_check CHECK ((rule = ANY (ARRAY['completed'::text, 'ended'::text]))),
     CONSTRAINT dependents_state_check CHECK ((state = ANY (ARRAY['waiting'::text, 'released'::text, 'broken'::text]))),
-    CONSTRAINT dependents_pkey PRIMARY KEY (gate_id, job_id)
+    CONSTRAINT dependents_pkey PRIMARY KEY (job_id, gate_id)
 );
-CREATE INDEX dependents_job ON asyncjobs.dependents USING btree (job_id);
 CREATE INDEX dependents_left ON asyncjobs.dependents USING btree (gate_id, state, job_id) WHERE (state <> 'released'::text);
 
 CREATE TABLE asyncjobs.dispatch_requests (
@@ -283,6 +283,7 @@ CREATE TABLE asyncjobs.jobs (
     losses smallint DEFAULT 0 NOT NULL,
     suspicion smallint DEFAULT 0 NOT NULL,
     outlived smallint DEFAULT 0 NOT NULL,
+    enqueue_token bigint,
     claim_token bigint,
     started_at timestamp with time zone,
     runner_id bigint,
@@ -292,10 +293,13 @@ CREATE TABLE asyncjobs.jobs (
     on_dead text DEFAULT 'advance'::text NOT NULL,
     type text NOT NULL,
     lane text,
-    payload jsonb DEFAULT '{}'::jsonb NOT NULL,
-    errors jsonb DEFAULT '[]'::jsonb NOT NULL,
     parent_job_id bigint,
     correlation_id text,
+    start_before timestamp with time zone,
+    limit_key text,
+    requested_outcome text,
+    payload jsonb DEFAULT '{}'::jsonb NOT NULL,
+    errors jsonb DEFAULT '[]'::jsonb NOT NULL,
     timeout interval,
     error_message text,
     last_error text,
@@ -304,9 +308,7 @@ CREATE TABLE asyncjobs.jobs (
     dedup_key text,
     serialization_key text,
     cancel_requested_at timestamp with time zone,
-    requested_outcome text,
     request_message text,
-    enqueue_token bigint,
     result jsonb,
     result_dropped text,
     progress jsonb,
@@ -314,10 +316,9 @@ CREATE TABLE asyncjobs.jobs (
     trace_context text,
     lost_with bigint,
     tags text[],
-    start_before timestamp with time zone,
     dedup_until text,
     workflow_id bigint,
-    limit_key text,
+    keep_payload boolean,
     CONSTRAINT jobs_pkey PRIMARY KEY (id)
 ) WITH (fillfactor=50, autovacuum_vacuum_scale_factor=0.02, autovacuum_vacuum_threshold=2000, autovacuum_analyze_scale_factor=0.05, autovacuum_vacuum_cost_delay=0);
 CREATE INDEX jobs_claim ON asyncjobs.jobs USING btree (queue, suspicion, priority, place) WHERE ((status = 'pending'::text) AND (limit_key IS NULL));
@@ -327,20 +328,20 @@ CREATE INDEX jobs_due ON asyncjobs.jobs USING btree (asyncjobs.due_at(status, ru
 CREATE INDEX jobs_ended ON asyncjobs.jobs USING btree (type, completed_at) WHERE (status = ANY (ARRAY['completed'::text, 'cancelled'::text]));
 CREATE INDEX jobs_limited ON asyncjobs.jobs USING btree (asyncjobs.limit_side(status), limit_key, queue, COALESCE(lane, ''::text), suspicion, priority, place) WHERE ((limit_key IS NOT NULL) AND ((status = 'pending'::text) OR (runner_id IS NOT NULL)));
 CREATE INDEX jobs_parent ON asyncjobs.jobs USING btree (parent_job_id) WHERE (parent_job_id IS NOT NULL);
-CREATE INDEX jobs_rare ON asyncjobs.jobs USING btree (status, type, version, place, (
+CREATE INDEX jobs_rare ON asyncjobs.jobs USING btree (status, type, version, place) WHERE (
 CASE
-    WHEN ((priority >= 0) AND (attempts >= 0) AND (max_attempts > 0) AND (on_dead = ANY ('{advance,halt,ask,"ask all"}'::text[])) AND (enqueue_token IS NOT NULL) AND (status = ANY ('{waiting,paused,blocked}'::text[]))) THEN NULL::boolean
-    ELSE asyncjobs.refuse_unless(false,
+    WHEN (
+    CASE
+        WHEN (status = 'processing'::text) THEN ((runner_id IS NOT NULL) AND (claim_token IS NOT NULL) AND (started_at IS NOT NULL))
+        WHEN (status = ANY ('{completed,dead,cancelled}'::text[])) THEN (completed_at IS NOT NULL)
+        ELSE (status = ANY ('{pending,waiting,scheduled,failed,paused,blocked}'::text[]))
+    END AND (priority >= 0) AND (attempts >= 0) AND (max_attempts > 0) AND (on_dead = ANY ('{advance,halt,ask,"ask all"}'::text[])) AND (enqueue_token IS NOT NULL)) THEN false
+    ELSE asyncjobs.refuse_row(
     CASE
         WHEN (enqueue_token IS NULL) THEN 'enqueued_check'::text
         ELSE 'jobs_check'::text
     END, id)
-END)) WHERE ((status = ANY ('{waiting,paused,blocked}'::text[])) OR (NOT (
-CASE
-    WHEN (status = 'processing'::text) THEN ((runner_id IS NOT NULL) AND (claim_token IS NOT NULL) AND (started_at IS NOT NULL))
-    WHEN (status = ANY ('{completed,dead,cancelled}'::text[])) THEN (completed_at IS NOT NULL)
-    ELSE (status = ANY ('{pending,scheduled,failed}'::text[]))
-END AND (priority >= 0) AND (attempts >= 0) AND (max_attempts > 0) AND (on_dead = ANY ('{advance,halt,ask,"ask all"}'::text[])) AND (enqueue_token IS NOT NULL))));
+END OR (status = ANY ('{waiting,paused,blocked}'::text[])));
 CREATE INDEX jobs_runner ON asyncjobs.jobs USING btree (runner_id, requested_outcome) WHERE (runner_id IS NOT NULL);
 
 CREATE TABLE asyncjobs.limit_keys (
@@ -371,6 +372,7 @@ CREATE TABLE asyncjobs.limit_turns (
     rested boolean DEFAULT true NOT NULL,
     opens_at timestamp with time zone,
     has_suspects boolean DEFAULT false NOT NULL,
+    turned_at timestamp with time zone DEFAULT asyncjobs.clock() NOT NULL,
     CONSTRAINT limit_turns_state_check CHECK ((state = ANY (ARRAY['open'::text, 'full'::text, 'closed'::text, 'idle'::text]))),
     CONSTRAINT limit_turns_pkey PRIMARY KEY (key, queue, lane)
 ) WITH (fillfactor=50, autovacuum_vacuum_scale_factor=0.02, autovacuum_vacuum_threshold=2000, autovacuum_vacuum_cost_delay=0);
@@ -389,6 +391,7 @@ CREATE TABLE asyncjobs.limits (
     burst integer DEFAULT (((declared || by_hand) ->> 'burst'::text))::integer,
     weight double precision DEFAULT COALESCE((((declared || by_hand) ->> 'weight'::text))::double precision, (1)::double precision),
     is_full boolean DEFAULT false NOT NULL,
+    opened_at timestamp with time zone DEFAULT asyncjobs.clock() NOT NULL,
     declared_at timestamp with time zone DEFAULT asyncjobs.clock() NOT NULL,
     set_by text,
     set_at timestamp with time zone,
@@ -471,6 +474,7 @@ CREATE TABLE asyncjobs.runners (
     name text,
     session integer,
     machine text,
+    limits jsonb DEFAULT '[]'::jsonb NOT NULL,
     CONSTRAINT runners_pkey PRIMARY KEY (id)
 );
 
@@ -521,7 +525,11 @@ CREATE TABLE asyncjobs.serialized_jobs (
     halt_reason text,
     CONSTRAINT serialized_jobs_pkey PRIMARY KEY (id)
 ) WITH (fillfactor=85, autovacuum_vacuum_scale_factor=0.02, autovacuum_vacuum_threshold=2000, autovacuum_analyze_scale_factor=0.05, autovacuum_vacuum_cost_delay=0);
-CREATE INDEX serialized_jobs_joining ON asyncjobs.serialized_jobs USING btree (id, asyncjobs.refuse_unless(((serialization_key <> ''::text) AND ((halted_at IS NULL) OR (dispatched_at IS NOT NULL))), 'serialized_jobs_check'::text, id)) WHERE ((place IS NULL) OR (NOT ((serialization_key <> ''::text) AND ((halted_at IS NULL) OR (dispatched_at IS NOT NULL)))));
+CREATE INDEX serialized_jobs_joining ON asyncjobs.serialized_jobs USING btree (id) WHERE (
+CASE
+    WHEN ((serialization_key <> ''::text) AND ((halted_at IS NULL) OR (dispatched_at IS NOT NULL))) THEN false
+    ELSE asyncjobs.refuse_row('serialized_jobs_check'::text, id)
+END OR (place IS NULL));
 CREATE INDEX serialized_jobs_line ON asyncjobs.serialized_jobs USING btree (serialization_key, place);
 CREATE UNIQUE INDEX serialized_jobs_head ON asyncjobs.serialized_jobs USING btree (serialization_key) WHERE (dispatched_at IS NOT NULL);
 CREATE CONSTRAINT TRIGGER serialized_jobs_join AFTER INSERT ON asyncjobs.serialized_jobs DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN ((new.place IS NULL)) EXECUTE FUNCTION asyncjobs.join_keys();
@@ -734,6 +742,7 @@ CREATE VIEW asyncjobs.readable_jobs AS
     COALESCE(tags, '{}'::text[]) AS tags,
     asyncjobs.instant(start_before) AS start_before,
     dedup_until,
+    keep_payload,
     workflow_id,
     asyncjobs.instant(created_at) AS created_at,
     asyncjobs.instant(updated_at) AS updated_at
@@ -747,7 +756,7 @@ CREATE FUNCTION asyncjobs.ack(_ids bigint[], _tokens bigint[], _outcomes text[],
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 365b4713353bc158
+-- body: 973342834ebae8d2
 
 CREATE FUNCTION asyncjobs.acknowledge_dead_letters(_ids bigint[], _by text)
     RETURNS TABLE(dead_letter_id bigint, job_id bigint, is_new boolean, acknowledged_by text, acknowledged_at timestamp with time zone)
@@ -869,7 +878,7 @@ CREATE FUNCTION asyncjobs.break_dependents(_ids bigint[])
     RETURNS void
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: d76583b04d1e145a
+-- body: 1c3001ceb2bbbf88
 
 CREATE FUNCTION asyncjobs.breaker_after(_b asyncjobs.circuit_breakers, _event text, _token bigint, _seconds double precision, _reason text, _failure_threshold integer, _success_threshold integer, _probes integer, _open_seconds double precision)
     RETURNS asyncjobs.circuit_breakers
@@ -1038,11 +1047,11 @@ CREATE FUNCTION asyncjobs.declare_breakers(_services text[])
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 6b753c286ef27d5e
 
-CREATE FUNCTION asyncjobs.declare_limits(_limits jsonb)
+CREATE FUNCTION asyncjobs.declare_limits(_limits jsonb, _runner bigint DEFAULT NULL::bigint)
     RETURNS text[]
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: c39b8abd852a5628
+-- body: e15235a3a18a352e
 
 CREATE FUNCTION asyncjobs.declare_schedule(_name text, _definition jsonb)
     RETURNS text
@@ -1180,7 +1189,7 @@ CREATE FUNCTION asyncjobs.end_idle(_ids bigint[], _status text, _message text, _
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 372b1b3b353908fd
+-- body: a99e5649054f303f
 
 CREATE FUNCTION asyncjobs.end_job(_id bigint, _request text, _message text, _max_errors integer, OUT outcome text, OUT was text, OUT queues text[])
     RETURNS record
@@ -1246,7 +1255,7 @@ CREATE FUNCTION asyncjobs.enqueue_members(_flow text, _documents text[], _channe
     LANGUAGE plpgsql
     SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: b800097e091f47ae
+-- body: 7838c1c3487109d3
 
 CREATE FUNCTION asyncjobs.enqueue_payloads(_name text, _payloads jsonb[], _options jsonb)
     RETURNS bigint[]
@@ -1314,7 +1323,7 @@ CREATE FUNCTION asyncjobs.fail_lost(_ids bigint[], _runners bigint[], _blamed bi
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 3f0dcbd5da901a18
+-- body: d599ec577c972cbf
 
 CREATE FUNCTION asyncjobs.fill_in(_ids bigint[], _tokens bigint[], _max_attempts integer[], _timeouts double precision[], _priorities integer[], _on_deads text[])
     RETURNS void
@@ -1368,7 +1377,7 @@ CREATE FUNCTION asyncjobs.finish_completed(_runner bigint, _ids bigint[], _token
     SET enable_mergejoin TO 'off'
     SET lock_timeout TO '100ms'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: c6519490aa90eab5
+-- body: 80c2ed479d101491
 
 CREATE FUNCTION asyncjobs.finish_one(_runner bigint, _id bigint, _token bigint, _result text, _dropped text, _queue text, _types text[], _next_token bigint)
     RETURNS SETOF asyncjobs.answer
@@ -1381,7 +1390,7 @@ CREATE FUNCTION asyncjobs.finish_one(_runner bigint, _id bigint, _token bigint, 
     SET enable_sort TO 'off'
     SET lock_timeout TO '100ms'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: e1568978029ebd95
+-- body: 270c6721c6472527
 
 CREATE FUNCTION asyncjobs.finish_orphan(_id bigint)
     RETURNS bigint[]
@@ -1391,7 +1400,7 @@ CREATE FUNCTION asyncjobs.finish_orphan(_id bigint)
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: e84b89584fcb58be
+-- body: 5057dea0222aef8e
 
 CREATE FUNCTION asyncjobs.finish_orphans(_ids bigint[])
     RETURNS bigint[]
@@ -1426,7 +1435,7 @@ CREATE FUNCTION asyncjobs.fold_limits(_batch integer, OUT queues text[], OUT nex
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: c5d50563229e5d45
+-- body: a2f1fc7a7587f60e
 
 CREATE FUNCTION asyncjobs.fold_metrics(_duty text, _holder text, _token bigint, _minutes interval, _hours interval, _quarters interval, _days interval, OUT held boolean, OUT folded integer, OUT deleted integer, OUT more boolean)
     RETURNS record
@@ -1455,10 +1464,10 @@ CREATE FUNCTION asyncjobs.found_below(_found bigint[], _before bigint, _look int
 -- body: SQL
 
 CREATE FUNCTION asyncjobs.free_permits(_freed text[], _keys text[], _queues text[], _lanes text[])
-    RETURNS void
+    RETURNS text[]
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: dde284689af8419c
+-- body: f7fc4fb98b0da231
 
 CREATE FUNCTION asyncjobs.fresh_token()
     RETURNS bigint
@@ -1807,17 +1816,21 @@ CREATE FUNCTION asyncjobs.let_go(_batch integer, _paused text[], _served text[],
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 236ff416798d0712
 
-CREATE FUNCTION asyncjobs.limit_groups(_queue text, _lane text, _names text[], _seen text[], _suspects boolean DEFAULT false)
-    RETURNS TABLE(name text, lane text, served double precision)
+CREATE FUNCTION asyncjobs.let_keys_go(_ids bigint[], _dead bigint[] DEFAULT NULL::bigint[])
+    RETURNS bigint[]
     LANGUAGE plpgsql
     SET plan_cache_mode TO 'force_generic_plan'
     SET enable_seqscan TO 'off'
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
-    SET enable_bitmapscan TO 'off'
-    SET enable_sort TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 6d4cea720a04eb4d
+-- body: 9fa765494e7b935b
+
+CREATE FUNCTION asyncjobs.limit_groups(_queue text, _lane text, _names text[], _seen text[], _suspects boolean DEFAULT false)
+    RETURNS TABLE(name text, lane text, served double precision, total integer, each integer, every double precision, burst integer, weight double precision)
+    LANGUAGE sql
+    STABLE
+-- body: SQL
 
 CREATE FUNCTION asyncjobs.limit_name(_key text)
     RETURNS text
@@ -1838,12 +1851,6 @@ CREATE FUNCTION asyncjobs.limit_side(_status text)
     RETURNS integer
     LANGUAGE sql
     IMMUTABLE PARALLEL SAFE
--- body: SQL
-
-CREATE FUNCTION asyncjobs.limit_slots(_keys text[])
-    RETURNS integer[]
-    LANGUAGE sql
-    IMMUTABLE
 -- body: SQL
 
 CREATE FUNCTION asyncjobs.limited_share(_queue text, _lane text, _limit integer, _slots integer, _types text[], _suspects boolean, OUT room integer, OUT slots integer, OUT is_first boolean)
@@ -1868,12 +1875,6 @@ CREATE FUNCTION asyncjobs.list_keys(_after text, _limit integer, _only text)
     SET enable_sort TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 8938d24b6f530127
-
-CREATE FUNCTION asyncjobs.lock_dependents(_gates bigint[], _state text, OUT ids bigint[], OUT are_all boolean)
-    RETURNS record
-    LANGUAGE plpgsql
-    SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 89ebc993ec4560bb
 
 CREATE FUNCTION asyncjobs.lock_in_order(_ids bigint[], _statuses text[], _keys text[])
     RETURNS void
@@ -1909,7 +1910,7 @@ CREATE FUNCTION asyncjobs.lock_replaced(_ids bigint[], _keys text[])
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 888f4c12cd7b6c1d
 
-CREATE FUNCTION asyncjobs.lock_turns(_queue text, _name text, _lane text, _most integer, _ahead double precision, _suspects boolean, _seen text[], OUT keys text[], OUT ahead double precision)
+CREATE FUNCTION asyncjobs.lock_turns(_queue text, _name text, _lane text, _most integer, _ahead double precision, _suspects boolean, _seen text[], OUT keys text[], OUT places tid[], OUT turns tid[], OUT ahead double precision)
     RETURNS record
     LANGUAGE plpgsql
     SET plan_cache_mode TO 'force_generic_plan'
@@ -1919,7 +1920,7 @@ CREATE FUNCTION asyncjobs.lock_turns(_queue text, _name text, _lane text, _most 
     SET enable_bitmapscan TO 'off'
     SET enable_sort TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 6453a3239b93c073
+-- body: 76a5bc1e80088b5a
 
 CREATE FUNCTION asyncjobs.look_again(_keys text[])
     RETURNS bigint[]
@@ -2203,7 +2204,7 @@ CREATE FUNCTION asyncjobs.open_turns(_freed text[], _keys text[], _queues text[]
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 754e831bdc34e755
+-- body: c207376d42775f35
 
 CREATE FUNCTION asyncjobs.orphans(_limit integer)
     RETURNS TABLE(id bigint, runner_id bigint, claim_token bigint, status text)
@@ -2280,8 +2281,10 @@ CREATE FUNCTION asyncjobs.pick_limited(_queue text, _lane text, _limit integer, 
     SET enable_seqscan TO 'off'
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET enable_sort TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 0235e759f29ae958
+-- body: 9b388d9e613282f9
 
 CREATE FUNCTION asyncjobs.promote(_batch integer, _from timestamp with time zone, _blocked text[], OUT promoted integer, OUT queues text[], OUT urgent_queues text[], OUT keys text[], OUT next_due_seconds double precision, OUT skipped boolean, OUT reached_at timestamp with time zone, OUT scan_seconds double precision, OUT expired jsonb)
     RETURNS record
@@ -2463,7 +2466,7 @@ CREATE FUNCTION asyncjobs.read_options(_options jsonb, _has_dedup_rule boolean)
     RETURNS asyncjobs.new_job
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: c8a38d861a50020e
+-- body: 5b747d8a2dbc09de
 
 CREATE FUNCTION asyncjobs.read_rows(_documents text[])
     RETURNS asyncjobs.new_job[]
@@ -2524,12 +2527,12 @@ CREATE FUNCTION asyncjobs.refuse_duplicate(_row asyncjobs.new_job, _id bigint, _
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 275d2174a1665af9
 
-CREATE FUNCTION asyncjobs.refuse_unless(_is_well boolean, _check text, _id bigint)
+CREATE FUNCTION asyncjobs.refuse_row(_check text, _id bigint)
     RETURNS boolean
     LANGUAGE plpgsql
     IMMUTABLE
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: f0487a2a39030135
+-- body: 7bbd6a30235a6208
 
 CREATE FUNCTION asyncjobs.rejoin(_ids bigint[])
     RETURNS integer
@@ -2545,7 +2548,7 @@ CREATE FUNCTION asyncjobs.release_dependents(_gates bigint[], OUT pending bigint
     RETURNS record
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: ecb6919cdcf443e6
+-- body: ff0d51da58cfc06d
 
 CREATE FUNCTION asyncjobs.release_ended(_id bigint)
     RETURNS text[]
@@ -2554,7 +2557,7 @@ CREATE FUNCTION asyncjobs.release_ended(_id bigint)
     SET enable_seqscan TO 'off'
     SET lock_timeout TO '200ms'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 15793f0a49d82b6b
+-- body: 277e1288c80a7f04
 
 CREATE FUNCTION asyncjobs.release_key(_key text, OUT halted_id bigint, OUT queues text[])
     RETURNS record
@@ -2566,16 +2569,6 @@ CREATE FUNCTION asyncjobs.release_key(_key text, OUT halted_id bigint, OUT queue
     SET lock_timeout TO '1s'
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: b2edfd0e931f9f37
-
-CREATE FUNCTION asyncjobs.release_keys(_ids bigint[], _dead bigint[] DEFAULT NULL::bigint[])
-    RETURNS bigint[]
-    LANGUAGE plpgsql
-    SET plan_cache_mode TO 'force_generic_plan'
-    SET enable_seqscan TO 'off'
-    SET enable_hashjoin TO 'off'
-    SET enable_mergejoin TO 'off'
-    SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 9fa765494e7b935b
 
 CREATE FUNCTION asyncjobs.release_leases(_runner bigint, _duties text[], _tokens bigint[], _reports jsonb, _fresh interval, OUT released text[], OUT successor bigint)
     RETURNS record
@@ -2823,7 +2816,7 @@ CREATE FUNCTION asyncjobs.span(_duration interval)
     IMMUTABLE PARALLEL SAFE
 -- body: SQL
 
-CREATE FUNCTION asyncjobs.spawn_members(_job bigint, _token bigint, _from integer, _documents text[], OUT ids bigint[], OUT is_lost boolean, OUT is_alone boolean)
+CREATE FUNCTION asyncjobs.spawn_members(_job bigint, _token bigint, _from integer, _documents text[], OUT ids bigint[], OUT is_lost boolean, OUT is_alone boolean, OUT are_new boolean)
     RETURNS record
     LANGUAGE plpgsql
     SET plan_cache_mode TO 'force_generic_plan'
@@ -2832,13 +2825,7 @@ CREATE FUNCTION asyncjobs.spawn_members(_job bigint, _token bigint, _from intege
     SET enable_mergejoin TO 'off'
     SET lock_timeout TO '2s'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 2e0ef6c4c27d1162
-
-CREATE FUNCTION asyncjobs.start_dependents(_ids bigint[], OUT count integer, OUT pending bigint[])
-    RETURNS record
-    LANGUAGE plpgsql
-    SET search_path TO 'pg_catalog', 'pg_temp'
--- body: eda04ff01a281ef4
+-- body: f3f8c9ae6e936320
 
 CREATE FUNCTION asyncjobs.start_over(_id bigint, _by text)
     RETURNS void
@@ -2940,7 +2927,7 @@ CREATE FUNCTION asyncjobs.take_dependents_back(_gates bigint[])
     RETURNS void
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 5d3a9e735266da7c
+-- body: 9790500cee9e6eca
 
 CREATE FUNCTION asyncjobs.take_leases(_holder text, _held text[], _served text[], _new_tokens bigint[], _tried text[], _tried_tokens bigint[], _tried_renewals bigint[], _tried_long boolean[], _expiry interval)
     RETURNS text[]
@@ -2952,7 +2939,7 @@ CREATE FUNCTION asyncjobs.take_leases(_holder text, _held text[], _served text[]
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 0feb1b0f9018c970
 
-CREATE FUNCTION asyncjobs.take_turns(_queue text, _name text, _lane text, _limit integer, _ahead double precision, _types text[], _suspects boolean, _versions jsonb, INOUT _seen text[], INOUT _picked tid[], OUT is_any boolean)
+CREATE FUNCTION asyncjobs.take_turns(_queue text, _name text, _lane text, _limit integer, _ahead double precision, _types text[], _suspects boolean, _versions jsonb, _total integer, _each integer, _every double precision, _burst integer, _weight double precision, INOUT _seen text[], INOUT _picked tid[], OUT is_any boolean)
     RETURNS record
     LANGUAGE plpgsql
     SET plan_cache_mode TO 'force_generic_plan'
@@ -2962,13 +2949,19 @@ CREATE FUNCTION asyncjobs.take_turns(_queue text, _name text, _lane text, _limit
     SET enable_bitmapscan TO 'off'
     SET enable_sort TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 9dceb61c3e91f551
+-- body: de3196c6b733e92c
 
 CREATE FUNCTION asyncjobs.tell(_payload text)
     RETURNS void
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: b1546fdc5d4f90ef
+
+CREATE FUNCTION asyncjobs.tell_dependents(_gates bigint[], _state text, OUT ids bigint[], OUT are_all boolean)
+    RETURNS record
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: b21d8d67f5b6af27
 
 CREATE FUNCTION asyncjobs.throttle_key(_id bigint, _token bigint, _seconds double precision)
     RETURNS boolean
@@ -3028,7 +3021,7 @@ CREATE FUNCTION asyncjobs.verify_completed(_id bigint, _token bigint, OUT comple
     SET enable_mergejoin TO 'off'
     SET lock_timeout TO '500ms'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: bae5e92f8bbac279
+-- body: 1698af511a92e197
 
 CREATE FUNCTION asyncjobs.wait_for_claims()
     RETURNS void
@@ -3063,7 +3056,7 @@ CREATE FUNCTION asyncjobs.write_jobs(_ids bigint[], _tokens bigint[], _rows asyn
     SET plan_cache_mode TO 'force_generic_plan'
     SET enable_seqscan TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: e0fd89fd0eae4752
+-- body: 34fb2f8c41f63349
 
 CREATE FUNCTION asyncjobs.write_rest(INOUT ids bigint[], INOUT new bigint[], _tokens bigint[], _rows asyncjobs.new_job[], _existing integer[], _own boolean, _draws boolean, _now timestamp with time zone)
     RETURNS record
@@ -3090,5 +3083,11 @@ CREATE FUNCTION asyncjobs.written_before(_ids bigint[], _tokens bigint[], OUT ne
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 89a80a7893c43a95
+
+CREATE FUNCTION asyncjobs.written_workflow(_job bigint, _token bigint)
+    RETURNS bigint
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 0ebfba8bef09615c
 
 CREATE AGGREGATE asyncjobs.sum_histograms(bigint[]) (SFUNC = asyncjobs.add_histograms, STYPE = bigint[], INITCOND = '{}', COMBINEFUNC = asyncjobs.add_histograms, PARALLEL = s);

@@ -115,6 +115,12 @@ async def one_more_than_a_total_allows(c: Connection) -> None:
         await insert_job(c, status="processing", runner_id=1, limit_key=f"api:{key}")
 
 
+async def one_more_than_a_queue_allows(c: Connection) -> None:
+    await insert(c, "limits", kind="queue", name="default", declared='{"total": 1}')
+    for key in "ab":
+        await insert_job(c, status="processing", runner_id=1, limit_key=f"api:{key}")
+
+
 async def waits_for_a_key_that_is_full_and_is_not(c: Connection) -> None:
     await limited(c, each=1)
     await insert(c, "limit_turns", key="api:a", queue="default", name="api", state="full")
@@ -137,6 +143,7 @@ async def waits_for_a_total_that_is_full_and_is_not(c: Connection) -> None:
     [
         (one_more_than_a_key_allows, "P15", "2 ran with api:a, at most 1"),
         (one_more_than_a_total_allows, "P15", "2 ran with api, at most 1"),
+        (one_more_than_a_queue_allows, "P15", "2 ran with queue default, at most 1"),
         (waits_for_a_key_that_is_full_and_is_not, "P15", "its limit key api:a is full"),
         (waits_for_a_key_that_is_not_there, "P15", "its limit key api:a is nowhere"),
         (waits_for_a_total_that_is_full_and_is_not, "P15", "its limit api is full"),

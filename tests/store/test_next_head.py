@@ -43,5 +43,5 @@ async def test_job_that_was_not_the_head_leaves_the_line_in_its_order(pair: Peer
     for table in ("jobs", "serialized_jobs"):
         await pair.admin.execute(f"DELETE FROM asyncjobs.{table} WHERE id = $1", last - 3)
     await pair.admin.execute("UPDATE asyncjobs.jobs SET status = 'cancelled', completed_at = now() WHERE id = $1", last - 1)
-    assert await pair.admin.fetchval("SELECT asyncjobs.release_keys(ARRAY[$1::bigint])", last - 1) == [last - 2]
+    assert await pair.admin.fetchval("SELECT asyncjobs.let_keys_go(ARRAY[$1::bigint])", last - 1) == [last - 2]
     assert await pair.drain() == [last - 2, last]

@@ -28,7 +28,7 @@ async def link(database: Database) -> AsyncGenerator[Link]:
     await made.close()
 
 
-async def declare(connection: Connection, link: Link, runner_id: int, *schedules: Schedule) -> store.Declared:
+async def declare(connection: Connection, link: Link, runner_id: int, *schedules: Schedule) -> store.ScheduleChanges:
     if not await connection.fetchval("SELECT count(*) FROM asyncjobs.runners WHERE id = $1", runner_id):
         await insert_runner(connection, id=runner_id)
     return await store.declare(link, runner_id, schedules)
@@ -66,7 +66,7 @@ async def test_a_new_schedule_begins_now_and_owes_nothing(connection: Connection
     seen = await store.look(link, 1)
     assert (seen.declared, seen.is_stale) == (1, False)
     assert timedelta() <= seen.now - seen.last_ticks["nightly"] < timedelta(seconds=5)
-    assert await declare(connection, link, 1, a_schedule()) == store.Declared(registered=True)
+    assert await declare(connection, link, 1, a_schedule()) == store.ScheduleChanges(registered=True)
 
 
 async def test_a_changed_job_keeps_the_last_tick_and_changed_times_begin_now(connection: Connection, link: Link) -> None:
@@ -115,7 +115,7 @@ async def test_old_and_new_programs_do_not_undo_each_others_work(connection: Con
     await leave(connection, 2)
     assert (await store.look(link, 1)).is_stale
     assert (await declare(connection, link, 1, old)).changed == ["nightly"]
-    assert (await declare(connection, link, 3, old)) == store.Declared(registered=True)
+    assert (await declare(connection, link, 3, old)) == store.ScheduleChanges(registered=True)
 
 
 async def test_enabling_makes_no_tick_come_twice_after_the_clock_was_put_back(connection: Connection, link: Link) -> None:
@@ -163,7 +163,7 @@ async def test_runners_that_start_at_once_agree(connection: Connection, database
         for one in links:
             stack.push_async_callback(one.close)
 
-        async def start(number: int) -> store.Declared:
+        async def start(number: int) -> store.ScheduleChanges:
             ordered = names if number % 2 else names[::-1]
             return await store.declare(links[number], number + 1, [a_schedule(name, priority=number % 2) for name in ordered])
 

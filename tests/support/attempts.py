@@ -8,7 +8,7 @@ from typing import Any
 from asyncjobs import JobContext
 from asyncjobs.app import AsyncJobs
 from asyncjobs.context import current
-from asyncjobs.declare.definition import Declared, JobDefinition
+from asyncjobs.declare.definition import JobDefinition, TypeOptions
 from asyncjobs.model.claim import Ack, Claimed
 from asyncjobs.model.outcome import Outcome
 from asyncjobs.runtime.attempt import Attempt, Surroundings
@@ -71,7 +71,7 @@ class Runs:
 
     def of(self, claimed: Claimed, function: Callable[..., Any]) -> Attempt:
         """An attempt of this job."""
-        handler = JobDefinition(claimed.type, function, Declared(), declared_at="test")
+        handler = JobDefinition(claimed.type, function, TypeOptions(), declared_at="test")
         return Attempt(claimed, handler, None, self.surroundings)
 
     def start(self, attempt: Attempt) -> "asyncio.Task[None]":

@@ -13,7 +13,7 @@ from asyncjobs.model.outcome import Outcome
 from asyncjobs.runtime import coordinator as module
 from asyncjobs.runtime.attempts import Attempts
 from asyncjobs.runtime.coordinator import Coordinator, Shared
-from asyncjobs.runtime.orders import Found, NoAnswer
+from asyncjobs.runtime.orders import NoAnswer, Scanned
 from asyncjobs.runtime.polling import Polling
 from asyncjobs.settings import Queue
 from asyncjobs.telemetry.events import Events
@@ -94,7 +94,7 @@ class Harness:
             last = max(((job.priority, job.place) for job in claimed if not job.suspicion), default=None)
             is_full = len(claimed) >= scan.limit
             found.append(
-                Found(claimed, scan.start, is_full, last if is_full else None, number or self.line.calls, self.now, 0.001)
+                Scanned(claimed, scan.start, is_full, last if is_full else None, number or self.line.calls, self.now, 0.001)
             )
         self.line.asked[-1][1].set_result(found)
         await self.turn()

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from asyncjobs.model.claim import Ack, Claimed, Scan
-from asyncjobs.runtime.orders import Found, Order
+from asyncjobs.runtime.orders import Order, Scanned
 
 
 class Line:
@@ -15,14 +15,14 @@ class Line:
         self.calls = 0
         self.is_open = asyncio.Event()
         self.is_open.set()
-        self.asked: list[tuple[list[Scan], asyncio.Future[list[Found]]]] = []
+        self.asked: list[tuple[list[Scan], asyncio.Future[list[Scanned]]]] = []
         self.looks: list[tuple[list[tuple[str, str | None]], asyncio.Future[Any]]] = []
         self.heads: list[Ack | None] = []  # by call that was asked for: whose next head it is for
         self.put_: list[Ack] = []
         self.on_ask: Callable[[], None] = lambda: None
         self.given_back: list[int] = []
 
-    async def submit(self, acks: Sequence[Ack], scans: Sequence[Scan]) -> list[Found]:
+    async def submit(self, acks: Sequence[Ack], scans: Sequence[Scan]) -> list[Scanned]:
         return await self._ask(acks, scans, None)
 
     def hand_in(self, order: Order) -> None:
@@ -30,11 +30,11 @@ class Line:
             lambda answer: order.refused() if answer.exception() else order.answered(answer.result())
         )
 
-    def _ask(self, acks: Sequence[Ack], scans: Sequence[Scan], head_of: Ack | None) -> "asyncio.Future[list[Found]]":
+    def _ask(self, acks: Sequence[Ack], scans: Sequence[Scan], head_of: Ack | None) -> "asyncio.Future[list[Scanned]]":
         self.put_ += acks
         self.on_ask()
         self.heads.append(head_of)
-        answer: asyncio.Future[list[Found]] = asyncio.get_running_loop().create_future()
+        answer: asyncio.Future[list[Scanned]] = asyncio.get_running_loop().create_future()
         self.asked.append(([*scans], answer))
         return answer
 

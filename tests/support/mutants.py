@@ -56,3 +56,27 @@ NO_SECOND_LOOK: Final = Change(
     "look_again", "RETURN (SELECT array_agg(d.id) FROM asyncjobs.dispatch_keys(_keys) AS d)", "RETURN NULL"
 )
 RESCUE_LEAVES_THE_TOKEN: Final = Change("fail_lost", "claim_token = NULL, runner_id", "runner_id")
+
+#: How a claim counts the permits of a key that are taken.
+COUNT_OF_KEY: Final = (
+    "SELECT count(1) FROM (\n"
+    "                    SELECT FROM asyncjobs.jobs AS r\n"
+    "                    WHERE asyncjobs.limit_side(r.status) = 1 AND r.limit_key = u.key AND r.runner_id IS NOT NULL\n"
+    "                    ORDER BY r.limit_key, r.queue LIMIT _each) AS r"
+)
+#: How many jobs of a limit key run is counted up by claims and down by what ends attempts: nobody counts down for the dead.
+PERMITS_OF_A_COUNTER: Final = (
+    Change("take_turns", COUNT_OF_KEY, "SELECT coalesce(k.closed_by, 0)::integer"),
+    Change(
+        "take_turns",
+        "SET tat = asyncjobs.rate_base(k.tat, _every, _burst, _now) + "
+        "make_interval(secs => c.taken * _every)\n        FROM counted AS c WHERE _every IS NOT NULL AND c.taken > 0",
+        "SET closed_by = coalesce(k.closed_by, 0) + c.taken FROM counted AS c WHERE c.taken > 0",
+    ),
+    Change(
+        "free_permits",
+        "BEGIN\n",
+        "BEGIN\n    UPDATE asyncjobs.limit_keys AS k SET closed_by = k.closed_by - ("
+        "SELECT count(1) FROM unnest(_freed) AS f(key) WHERE f.key = k.key) WHERE k.key = ANY (_freed);\n",
+    ),
+)

@@ -14,7 +14,7 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from asyncjobs import AsyncJobs, JobContext, Queue
+from asyncjobs import AsyncJobs, JobContext, Limit, Queue
 from asyncjobs.handles import JobHandle
 from asyncjobs.model.job import Job
 from asyncjobs.runtime.health import RunnerHealth
@@ -54,15 +54,20 @@ class Work:
         async def keyed(ctx: JobContext, key: int) -> None:
             self.effects[ctx.job.id] += 1
 
-        self.held, self.quick, self.keyed = held, quick, keyed
+        @self.jobs.job("limited", limit=Limit("api", each=1, by="{key}"))
+        async def limited(ctx: JobContext, key: int) -> None:
+            self.effects[ctx.job.id] += 1
+
+        self.held, self.quick, self.keyed, self.limited = held, quick, keyed, limited
 
     async def enqueue(self) -> None:
-        """A job of each kind: plain, with a key, with a dedup key, and one that is due in a moment."""
+        """A job of each kind: plain, with a key, with a dedup key, one that is due in a moment, and one with a limit."""
         self.handles += [
             await self.quick.enqueue(),
             await self.keyed.enqueue(key=len(self.handles) % KEYS),
             await self.quick.using(dedup_key=f"d{len(self.handles)}").enqueue(),
             await self.quick.using(delay=0.1).enqueue(),
+            await self.limited.enqueue(key=len(self.handles) % KEYS),
         ]
 
     def enqueues(self) -> None:
@@ -74,7 +79,7 @@ class Work:
         await self.enqueue()
         self.handles += await self.jobs.enqueue_many([self.held.new() for _ in range(HELD)])
         await eventually(self._held_are_running, description="held jobs run", timeout=20)
-        await self.wait(self.handles[:4])
+        await self.wait(self.handles[:5])
         await eventually(lambda: self.jobs.health().is_ready, description="it is ready")
         self._begun_at = time.monotonic()
 

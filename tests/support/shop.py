@@ -50,6 +50,7 @@ async def furnish(connection: Connection) -> dict[str, int]:
     for number in range(6):
         await insert_job(connection, queue="mail", payload=json.dumps({"to": f"user{number}@example.com"}))
     await insert(connection, "limits", kind="limit", name="images", declared='{"each": 2}')
+    await insert(connection, "limits", kind="queue", name="webhooks", declared='{"total": 9}')
     await insert(connection, "limit_keys", key=f"images:{IMAGE}")
     await insert_job(connection, status="processing", runner_id=RUNNER, limit_key=f"images:{IMAGE}")
     ids["pending"] = await insert_job(

@@ -6,7 +6,7 @@ import pytest
 
 from asyncjobs.model.claim import FRONT
 from asyncjobs.runtime.coordinator import QUIET_SECONDS
-from asyncjobs.runtime.orders import Found
+from asyncjobs.runtime.orders import Scanned
 from asyncjobs.runtime.slots import SlotsError
 from asyncjobs.settings import Lane, Queue
 from tests.support.claims import a_claimed
@@ -115,7 +115,7 @@ async def test_jobs_that_wait_take_the_slots_that_attempts_leave_in_the_order_of
         scans, answer = harness.line.asked[-1]
         harness.send()
         parts = [[a_claimed(id=1, token=1, lane="fast")], claimed]
-        answer.set_result([Found(jobs, scan.start, False, None, 1, 0.0, 0.0) for scan, jobs in zip(scans, parts, strict=True)])
+        answer.set_result([Scanned(jobs, scan.start, False, None, 1, 0.0, 0.0) for scan, jobs in zip(scans, parts, strict=True)])
         await harness.turn()
         assert harness.running == [(1, "fast"), (2, None)]
         await harness.end(1)
@@ -132,7 +132,10 @@ async def test_kept_slot_of_its_lane_that_is_free_is_taken_at_once() -> None:
         scans = await harness.asks()
         harness.send()
         harness.line.asked[-1][1].set_result(
-            [Found([], scans[0].start, False, None, 2, 0.0, 0.0), Found(claimed, scans[1].start, False, None, 2, 0.0, 0.0)]
+            [
+                Scanned([], scans[0].start, False, None, 2, 0.0, 0.0),
+                Scanned(claimed, scans[1].start, False, None, 2, 0.0, 0.0),
+            ]
         )
         await harness.turn()
         assert harness.running == [(1, None), (2, "fast")]
@@ -286,7 +289,9 @@ async def test_more_jobs_than_it_asked_for_are_a_defect() -> None:
     async with working(Queue(concurrency=1)) as harness:
         await harness.asks()
         harness.send()
-        harness.line.asked[-1][1].set_result([Found([a_claimed(id=n, token=n) for n in (1, 2)], FRONT, False, None, 1, 0.0, 0.0)])
+        harness.line.asked[-1][1].set_result(
+            [Scanned([a_claimed(id=n, token=n) for n in (1, 2)], FRONT, False, None, 1, 0.0, 0.0)]
+        )
         await harness.turn()
         with pytest.raises(SlotsError, match="more than"):
             harness.task.result()

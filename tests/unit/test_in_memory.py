@@ -1,6 +1,7 @@
 """`in_memory`: what only it does. What it shares with a server: tests/e2e/test_memory_and_server.py."""
 
 import asyncio
+import threading
 import time
 import warnings
 from typing import Any
@@ -176,8 +177,9 @@ def test_every_option_of_an_enqueue_is_heeded_or_refused(monkeypatch: pytest.Mon
     carried = {*NewRow.__struct_fields__} & {*Job.__struct_fields__}
     # A new one here: `MemoryStore` does what it asks for, or refuses it as it does those of `_UNHEEDED`.
     assert sorted(carried) == [
-        "correlation_id", "created_by", "dedup_key", "dedup_until", "lane", "limit_key", "max_attempts", "parent_job_id",
-        "payload", "priority", "queue", "run_at", "serialization_key", "tags", "trace_context", "type", "version",
+        "correlation_id", "created_by", "dedup_key", "dedup_until", "keep_payload", "lane", "limit_key", "max_attempts",
+        "parent_job_id", "payload", "priority", "queue", "run_at", "serialization_key", "tags", "trace_context", "type",
+        "version",
     ]  # fmt: skip
     assert memory_store._UNHEEDED == ()
     monkeypatch.setattr(memory_store, "_UNHEEDED", ("tags",))  # as if it were new, and nobody had thought of memory
@@ -260,8 +262,51 @@ async def test_a_workflow_that_does_not_go_on_is_not_waited_for() -> None:
             flow.add(add.using(delay=600).new(1))
         with pytest.raises(WaitTimeout, match=r"1 of its 1 jobs have not ended"):
             await jobs.workflow_of(flow.id).wait()
-        with pytest.raises(UsageError, match="in memory"):
-            await jobs.workflow_of(flow.id).cancel()
+        assert await jobs.workflow_of(flow.id).cancel() == "requested"
+        assert (await jobs.workflow_of(flow.id).wait()).state == "broken"
+
+
+async def test_a_cancel_from_another_loop_reaches_the_handler_that_runs() -> None:
+    jobs, _ = make()
+    runs, seen = threading.Event(), list[str]()
+
+    @jobs.job("long")
+    async def long() -> None:
+        runs.set()
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            seen.append("told")
+            raise
+
+    def cancel(flow_id: int) -> str:
+        runs.wait()
+        return asyncio.run(jobs.workflow_of(flow_id).cancel("elsewhere"))
+
+    async with in_memory(jobs):
+        async with jobs.workflow("one") as flow:
+            flow.add(long.new())
+        cancelling = asyncio.create_task(asyncio.to_thread(cancel, flow.id))
+        [job] = await run_until_idle(jobs)
+        assert (await cancelling, job.status, job.error_message, seen) == ("requested", "cancelled", "elsewhere", ["told"])
+
+
+async def test_what_is_spawned_while_the_workflow_is_cancelled_ends_with_it() -> None:
+    jobs, add = make()
+
+    @jobs.job("spawns")
+    async def spawns(ctx: JobContext) -> None:
+        assert ctx.job.workflow_id is not None
+        await jobs.workflow_of(ctx.job.workflow_id).cancel("enough")
+        await ctx.spawn(add.new(1))
+        await asyncio.sleep(0)
+
+    async with in_memory(jobs):
+        async with jobs.workflow("one") as flow:
+            flow.add(spawns.new())
+        await run_until_idle(jobs)
+        row = await jobs.workflow_of(flow.id).get()
+        assert (row.state, row.missing, await jobs.workflow_of(flow.id).counts()) == ("broken", 0, {"cancelled": 2})
 
 
 async def test_a_fan_in_of_thousands_and_a_long_chain_of_deaths_are_no_matter() -> None:

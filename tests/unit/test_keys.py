@@ -10,7 +10,7 @@ import pytest
 
 from asyncjobs.model.claim import Ack, Scan
 from asyncjobs.model.outcome import Outcome
-from asyncjobs.runtime.keys import Keys
+from asyncjobs.runtime.keys import KeyActors
 from asyncjobs.runtime.orders import NoAnswer
 from asyncjobs.runtime.queues import Queues
 from asyncjobs.settings import Queue
@@ -29,7 +29,7 @@ class Acting:
         queues.add(harness.coordinator)
         verifier: Any = SimpleNamespace(verify=lambda _, ack: self.verified.append(ack.id))
         nobody: Any = None
-        self.keys = Keys(cast("Any", harness.line), queues, verifier, nobody, nobody, events=Events(), partitions=partitions)
+        self.keys = KeyActors(cast("Any", harness.line), queues, verifier, nobody, nobody, events=Events(), partitions=partitions)
         self.tasks = [asyncio.create_task(actor.run()) for actor in self.keys.actors]
         self.number = 1000
 

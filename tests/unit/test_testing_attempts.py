@@ -15,7 +15,7 @@ from asyncjobs.telemetry.events import (
     OutcomeWritten,
     RunnerDied,
 )
-from asyncjobs.testing.attempts import Attempt, Place, Recorded, attempts_in, late, out_of_order, overlapping, uncounted
+from asyncjobs.testing.attempts import Attempt, LinePlace, Recorded, attempts_in, late, out_of_order, overlapping, uncounted
 from asyncjobs.testing.auditor import unended
 
 
@@ -97,7 +97,7 @@ def test_what_an_operator_started_over_counts_anew(count: int, *, is_started_ove
     assert promises(found) == [("P7", 1)] * (not is_started_over)
 
 
-LINE = [Place("k", 1, 100), Place("k", 2, 101)]
+LINE = [LinePlace("k", 1, 100), LinePlace("k", 2, 101)]
 OVERTOOK = [started(2, 10), ended(2, 10), started(1, 11), ended(1, 11)]
 BETWEEN = [*FIRST, started(2, 11), ended(2, 11), started(1, 12, 2), ended(1, 12)]
 
@@ -106,13 +106,13 @@ BETWEEN = [*FIRST, started(2, 11), ended(2, 11), started(1, 12, 2), ended(1, 12)
     ("happened", "line", "is_wrong"),
     [
         (OVERTOOK, LINE, True),
-        (OVERTOOK, [LINE[0], Place("other", 2, 101)], False),
+        (OVERTOOK, [LINE[0], LinePlace("other", 2, 101)], False),
         (BETWEEN, LINE, True),
-        (OVERTOOK, [Place("k", 1, 100, times=2), LINE[1]], False),
+        (OVERTOOK, [LinePlace("k", 1, 100, times=2), LINE[1]], False),
     ],
     ids=["before the one in front", "in another line", "between two attempts of the one in front", "one that joined again"],
 )
-def test_starts_are_in_the_order_of_the_line(happened: list[Event], line: list[Place], *, is_wrong: bool) -> None:
+def test_starts_are_in_the_order_of_the_line(happened: list[Event], line: list[LinePlace], *, is_wrong: bool) -> None:
     assert promises(out_of_order(history(*happened), line)) == [("P3", 2)] * is_wrong
 
 

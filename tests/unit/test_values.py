@@ -27,7 +27,7 @@ from pydantic import (
 )
 
 from asyncjobs import InvalidPayload, JobRouter, UnstorableResult
-from asyncjobs.declare.definition import Declared, JobDefinition
+from asyncjobs.declare.definition import JobDefinition, TypeOptions
 from asyncjobs.declare.payload import DEFAULT_DEPTH, ResultCodec
 
 T = TypeVar("T")
@@ -244,7 +244,7 @@ def handler_of(hint: Any) -> JobDefinition:
         return value
 
     function.__annotations__ = {"value": hint, "return": hint}
-    return JobDefinition("typed", function, Declared(), declared_at="here")
+    return JobDefinition("typed", function, TypeOptions(), declared_at="here")
 
 
 def refused(call: Callable[[], object], error: type[InvalidPayload | UnstorableResult], shape: Shape, path: str) -> None:

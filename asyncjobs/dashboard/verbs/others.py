@@ -1,9 +1,9 @@
 """Verbs on schedules, circuit breakers and limits, and pruning."""
 
-from typing import Final, Literal
+from typing import Final
 
 from asyncjobs.dashboard.verbs.verb import Deed, Outcome, Question, Verb
-from asyncjobs.store.limits import LimitRow
+from asyncjobs.store.limits import LimitKind, LimitRow
 
 
 async def _run(deed: Deed) -> Outcome:
@@ -41,8 +41,11 @@ async def _reset(deed: Deed) -> Outcome:
     return Outcome(f'Breaker "{service}" {"is closed" if is_change else "was closed"}.', is_change)
 
 
-def _kind(deed: Deed) -> Literal["limit", "queue"]:
-    return "queue" if deed.form.choice("kind", ("limit", "queue")) == "queue" else "limit"
+_OF_QUEUE: Final[LimitKind] = "queue"
+
+
+def _kind(deed: Deed) -> LimitKind:
+    return _OF_QUEUE if deed.form.choice("kind", ("limit", "queue")) == "queue" else "limit"
 
 
 async def _set_limit(deed: Deed) -> Outcome:
@@ -52,7 +55,8 @@ async def _set_limit(deed: Deed) -> Outcome:
 
 
 async def _reset_limit(deed: Deed) -> Outcome:
-    name, kind = deed.form.needed("name"), _kind(deed)
+    queue = deed.form.text("queue")
+    name, kind = (deed.form.needed("name"), _kind(deed)) if queue is None else (queue, _OF_QUEUE)
     limit = await deed.admin.reset_limit(name, kind=kind)
     return Outcome(f'{kind.capitalize()} "{name}": {_permits(limit)}, as programs declare it.')
 
@@ -90,7 +94,7 @@ VERBS: Final = [
     Verb("breakers/open", _open, ("service", "for", "message")),
     Verb("breakers/reset", _reset, ("service",)),
     Verb("limits/set", _set_limit, ("name", "kind", "total", "each")),
-    Verb("limits/reset", _reset_limit, ("name", "kind")),
+    Verb("limits/reset", _reset_limit, ("name", "kind", "queue")),
     Verb("limits/open", _open_key, ("key",)),
     Verb("prune", _prune, (), _ask_prune),
 ]

@@ -18,7 +18,7 @@ from asyncjobs.store.pauses import Pause
 LIVE: Final[tuple[Status, ...]] = ("pending", "processing", "scheduled", "failed", "waiting", "paused", "blocked")
 
 
-class Lane(msgspec.Struct):
+class LaneRow(msgspec.Struct):
     """The slots of one lane on all runners; `name` is None for the queue's general ones."""
 
     name: str | None
@@ -36,7 +36,7 @@ class Line(msgspec.Struct):
     oldest_at: datetime | None = None  # of those that are pending
     served: bool = True
     pause: Pause | None = None
-    lanes: list[Lane] = []
+    lanes: list[LaneRow] = []
     types: "list[Line]" = []
 
 
@@ -75,10 +75,10 @@ def _line(name: str, counts: Sequence[Count], pause: Pause | None) -> Line:
     return Line(name, dict(jobs), oldest, all(one.served for one in counts), pause, [], [])
 
 
-def _lanes(uses: Sequence[LaneUse]) -> list[Lane]:
-    found: dict[str | None, Lane] = {}
+def _lanes(uses: Sequence[LaneUse]) -> list[LaneRow]:
+    found: dict[str | None, LaneRow] = {}
     for use in uses:
-        lane = found.setdefault(use.lane, Lane(use.lane))
+        lane = found.setdefault(use.lane, LaneRow(use.lane))
         lane.slots += use.slots
         lane.in_use += use.in_use
         lane.ahead += use.ahead

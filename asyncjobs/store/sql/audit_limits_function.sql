@@ -11,5 +11,9 @@ BEGIN
     INSERT INTO asyncjobs.audit_limits (job_id, name, running, most)
     SELECT NEW.id, l.name, asyncjobs.running_of(l.name, 2147483647), l.total FROM asyncjobs.limits AS l
     WHERE l.kind = 'limit' AND l.name = asyncjobs.limit_name(NEW.limit_key) AND asyncjobs.running_of(l.name, l.total + 1) > l.total;
+    INSERT INTO asyncjobs.audit_limits (job_id, name, running, most)
+    SELECT NEW.id, 'queue ' || l.name, r.running, l.total FROM asyncjobs.limits AS l CROSS JOIN LATERAL (
+        SELECT count(1) AS running FROM asyncjobs.jobs AS j WHERE j.runner_id IS NOT NULL AND j.queue = NEW.queue) AS r
+    WHERE l.kind = 'queue' AND l.name = NEW.queue AND r.running > l.total;
     RETURN NULL;
 END $$;

@@ -1,2 +1,2 @@
 -- What a program declares of limits.
-SELECT asyncjobs.declare_limits($1::text::jsonb) AS changed
+SELECT asyncjobs.declare_limits($1::text::jsonb, $2::bigint) AS changed

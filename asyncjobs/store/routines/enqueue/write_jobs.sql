@@ -10,11 +10,11 @@ BEGIN
     WITH written AS (
         INSERT INTO asyncjobs.jobs AS j (id, enqueue_token, type, queue, lane, version, payload, priority, max_attempts, timeout,
             correlation_id, parent_job_id, created_by, dedup_key, serialization_key, on_dead, requeued_from, trace_context, tags,
-            scheduled_at, run_at, start_before, dedup_until, workflow_id, limit_key, status, created_at, updated_at)
+            scheduled_at, run_at, start_before, dedup_until, workflow_id, limit_key, keep_payload, status, created_at, updated_at)
         SELECT r.id, r.token, r.type, r.queue, r.lane, coalesce(r.version, 1), r.payload::jsonb, coalesce(r.priority, 100),
             coalesce(r.max_attempts, 3), make_interval(secs => r.timeout_seconds), r.correlation_id, r.parent_job_id, r.created_by,
             r.dedup_key, r.serialization_key, coalesce(r.on_dead, 'advance'), r.requeued_from, r.trace_context, r.tags,
-            d.due_at, d.due_at, d.due_at + make_interval(secs => r.expires_seconds), nullif(r.dedup_until, 'end'), r.workflow_id, r.limit_key,
+            d.due_at, d.due_at, d.due_at + make_interval(secs => r.expires_seconds), nullif(r.dedup_until, 'end'), r.workflow_id, r.limit_key, r.keep_payload,
             CASE WHEN r.waits THEN 'blocked'
                  WHEN d.due_at > _now THEN 'scheduled'
                  WHEN r.serialization_key IS NOT NULL THEN 'waiting'

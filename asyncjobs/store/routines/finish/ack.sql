@@ -56,7 +56,7 @@ BEGIN
         PERFORM asyncjobs.end_dedup(_dedup);
     END IF;
     IF _keyed IS NOT NULL THEN
-        pending := pending || asyncjobs.release_keys(_keyed, coalesce(_dead, '{}'));
+        pending := pending || asyncjobs.let_keys_go(_keyed, coalesce(_dead, '{}'));
     END IF;
     pending := pending || CASE WHEN _members IS NOT NULL THEN asyncjobs.arrive(_members) END;
     IF _limited IS NOT NULL THEN

@@ -3,7 +3,7 @@
 -- asks for that only while there is nothing else to be claimed (null: not at all). Else it becomes pending, as in `finish`. The rows
 -- of the answer are those of `finish`.
 --
--- It is one function with as few statements as can be, since they cost more than what they do: with `ack`, `release_keys`,
+-- It is one function with as few statements as can be, since they cost more than what they do: with `ack`, `let_keys_go`,
 -- `dispatch_keys` and two scans the same took 880 us of the server's time, of which 330 are left. The head is looked for in the
 -- snapshot of the statement that deletes the row before it, which may miss heads that have joined since; then it is looked for again.
 -- So it is while anything at all is paused.
@@ -56,7 +56,7 @@ BEGIN
     END IF;
 
     IF _is_there IS NULL THEN
-        _heads := asyncjobs.release_keys(ARRAY[_id], '{}');
+        _heads := asyncjobs.let_keys_go(ARRAY[_id], '{}');
     ELSE
         RETURN QUERY
         WITH released AS (

@@ -12,7 +12,7 @@ BEGIN
     IF completed THEN
         PERFORM asyncjobs.request_opening(ARRAY[_id], true);
         PERFORM asyncjobs.end_dedup(ARRAY[_id]);
-        _heads := asyncjobs.release_keys(ARRAY[_id], '{}') || asyncjobs.arrive(ARRAY[_id]);
+        _heads := asyncjobs.let_keys_go(ARRAY[_id], '{}') || asyncjobs.arrive(ARRAY[_id]);
         queues := ARRAY(SELECT DISTINCT j.queue FROM asyncjobs.jobs AS j WHERE j.id = ANY (_heads) AND j.status = 'pending');
     END IF;
 END $$;

@@ -10,6 +10,7 @@ BEGIN
         WHERE d.job_id = ANY (ARRAY[m.job_id]) AND d.state = 'broken' ORDER BY g.id LIMIT 1)
     WHERE m.job_id = ANY (_ids);
     UPDATE asyncjobs.jobs AS j SET status = 'cancelled', completed_at = _now, updated_at = _now, error_message = coalesce((
+        SELECT w.cancel_message FROM asyncjobs.workflows AS w WHERE w.id = ANY (ARRAY[j.workflow_id]) AND w.cancel_requested_at IS NOT NULL), (
         SELECT CASE WHEN u.id IS NULL THEN format('upstream %s is gone', m.broken_by)
                     ELSE format('upstream %s (%s) %s', u.id, u.type, CASE u.status WHEN 'dead' THEN 'died' ELSE 'was cancelled' END) END
         FROM asyncjobs.members AS m LEFT JOIN asyncjobs.jobs AS u ON u.id = ANY (ARRAY[m.broken_by])

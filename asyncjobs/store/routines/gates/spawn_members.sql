@@ -1,9 +1,9 @@
 -- Write members that a running member adds: whoever waits for it waits for them, too. They are its own under the claim of this token:
 -- `is_lost` if it is another's by now, `is_alone` if the job is no member. Each has a number among what its job has spawned, from `_from`, by which a
 -- second attempt finds what the first has written. The member that spawns has not arrived, so none of its gates can have opened; an arrival of
--- minus so many, committed before its own, keeps them closed. `later`: numbers, from 0, of those whose time has not come.
+-- minus so many, committed before its own, keeps them closed. `are_new`: whether this call has written them.
 CREATE FUNCTION asyncjobs.spawn_members(
-    _job bigint, _token bigint, _from integer, _documents text[], OUT ids bigint[], OUT is_lost boolean, OUT is_alone boolean)
+    _job bigint, _token bigint, _from integer, _documents text[], OUT ids bigint[], OUT is_lost boolean, OUT is_alone boolean, OUT are_new boolean)
 LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
 SET lock_timeout = '2s' SET search_path = pg_catalog, pg_temp AS $$
@@ -16,6 +16,7 @@ DECLARE
     _refused integer[];
 BEGIN
     is_alone := false;
+    are_new := false;
     PERFORM FROM asyncjobs.jobs AS j WHERE j.id = _job AND j.claim_token = _token AND j.status = 'processing' FOR UPDATE;
     is_lost := NOT FOUND;
     IF is_lost THEN
@@ -45,5 +46,6 @@ BEGIN
     PERFORM asyncjobs.leave_arrivals(ARRAY(
         SELECT ROW(g.id, -cardinality(_new), 0, NULL)::asyncjobs.arrival FROM unnest(_workflow || _gates) AS g(id)));
     ids := _new;
+    are_new := true;
     PERFORM asyncjobs.announce(_made, NULL, _now);
 END $$;

@@ -1,6 +1,6 @@
 -- Serialization keys: the lock of a key, the dispatch of heads, and the join at the commit of a caller's transaction.
 --
--- What the serializers and operators do with keys: dispatch, sweep, and the verbs (`finish/release_keys` does the same for acks). One
+-- What the serializers and operators do with keys: dispatch, sweep, and the verbs (`finish/let_keys_go` does the same for acks). One
 -- transaction each, READ COMMITTED. A call that releases a key locks the row of the job first and looks again whether it is final.
 --
 -- Here and in all that follows, rows are looked up for others by `id = ANY (ARRAY[o.id])`, not by `id = o.id`. Plans are kept. One

@@ -12,6 +12,6 @@ BEGIN
     END IF;
     UPDATE asyncjobs.jobs AS j SET runner_id = NULL WHERE j.id = _id AND j.runner_id IS NOT NULL;
     PERFORM asyncjobs.end_dedup(ARRAY[_id]);
-    _heads := asyncjobs.release_keys(ARRAY[_id]) || asyncjobs.arrive(ARRAY[_id]);
+    _heads := asyncjobs.let_keys_go(ARRAY[_id]) || asyncjobs.arrive(ARRAY[_id]);
     RETURN ARRAY(SELECT DISTINCT j.queue FROM asyncjobs.jobs AS j WHERE j.id = ANY (_heads) AND j.status = 'pending');
 END $$;

@@ -1,6 +1,6 @@
--- What a program declares when it opens: a list of {"kind", "name", "values"}. The newest declaration counts; what an operator has set stays. What grew is
--- looked at again at once. Returns the names that others had declared otherwise.
-CREATE FUNCTION asyncjobs.declare_limits(_limits jsonb) RETURNS text[] LANGUAGE plpgsql
+-- What a program declares when it opens (as `_runner`): a list of {"kind", "name", "values"}. The newest declaration counts; what an operator has set
+-- stays. What grew is looked at again at once. Returns the names that others had declared otherwise.
+CREATE FUNCTION asyncjobs.declare_limits(_limits jsonb, _runner bigint DEFAULT NULL) RETURNS text[] LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     _item jsonb;
@@ -23,5 +23,6 @@ BEGIN
         END IF;
         PERFORM asyncjobs.apply_limit(_item ->> 'kind', _item ->> 'name');
     END LOOP;
+    UPDATE asyncjobs.runners AS r SET limits = _limits WHERE r.id = _runner;
     RETURN _changed;
 END $$;

@@ -11,7 +11,7 @@ DECLARE
     _count integer;
 BEGIN
     WITH due AS (
-        UPDATE asyncjobs.limit_turns AS t SET state = 'open', opens_at = NULL
+        UPDATE asyncjobs.limit_turns AS t SET state = 'open', opens_at = NULL, turned_at = _now
         FROM (SELECT c.key, c.queue, c.lane FROM asyncjobs.limit_turns AS c
               WHERE c.state = 'closed' AND c.opens_at <= _now ORDER BY c.opens_at LIMIT _batch FOR UPDATE SKIP LOCKED) AS c
         WHERE t.key = c.key AND t.queue = c.queue AND t.lane = c.lane RETURNING t.queue)

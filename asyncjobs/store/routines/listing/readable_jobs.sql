@@ -6,6 +6,6 @@ SELECT j.id, j.type, j.status, j.queue, j.lane, j.version, j.payload, j.priority
     asyncjobs.instant(j.completed_at) AS completed_at, j.error_message, j.last_error,
     asyncjobs.instant(j.last_error_at) AS last_error_at, j.errors, j.correlation_id, j.parent_job_id, j.created_by, j.dedup_key,
     j.serialization_key, j.limit_key, j.result, j.result_dropped, j.progress, j.requeued_from, j.trace_context,
-    coalesce(j.tags, '{}') AS tags, asyncjobs.instant(j.start_before) AS start_before, j.dedup_until, j.workflow_id,
+    coalesce(j.tags, '{}') AS tags, asyncjobs.instant(j.start_before) AS start_before, j.dedup_until, j.keep_payload, j.workflow_id,
     asyncjobs.instant(j.created_at) AS created_at, asyncjobs.instant(j.updated_at) AS updated_at
 FROM asyncjobs.jobs AS j;

@@ -4,11 +4,11 @@
 CREATE FUNCTION asyncjobs.rest(_j asyncjobs.jobs) RETURNS jsonb LANGUAGE sql VOLATILE RETURN CASE
     WHEN pg_catalog.num_nonnulls((_j).lane, (_j).timeout, (_j).correlation_id, (_j).parent_job_id, (_j).created_by, (_j).dedup_key,
             (_j).requeued_from, (_j).trace_context, (_j).progress, (_j).last_error, (_j).tags, (_j).start_before,
-            (_j).limit_key) > 0
+            (_j).limit_key, (_j).keep_payload) > 0
          OR (_j).snoozes <> 0 OR (_j).rescues <> 0
     THEN pg_catalog.jsonb_build_array((_j).lane, EXTRACT(epoch FROM asyncjobs.span((_j).timeout)), (_j).snoozes, (_j).rescues, (_j).losses,
         (_j).suspicion, (_j).correlation_id, (_j).parent_job_id, (_j).created_by,
         CASE WHEN (_j).dedup_until IS NULL OR (_j).status <> 'processing' THEN (_j).dedup_key
              ELSE asyncjobs.dedup_at_start((_j).id, (_j).dedup_key) END,
         (_j).requeued_from, (_j).trace_context, (_j).progress::text, (_j).last_error, COALESCE(pg_catalog.to_jsonb((_j).tags), '[]'),
-        (_j).limit_key, EXTRACT(epoch FROM asyncjobs.instant((_j).start_before))) END;
+        (_j).limit_key, (_j).keep_payload, EXTRACT(epoch FROM asyncjobs.instant((_j).start_before))) END;

@@ -46,7 +46,7 @@ BEGIN
     END IF;
     IF _ended IS NOT NULL THEN
         PERFORM asyncjobs.end_dedup(_ended);
-        _pending := _pending || asyncjobs.release_keys(_ended, coalesce(_dead, '{}'));
+        _pending := _pending || asyncjobs.let_keys_go(_ended, coalesce(_dead, '{}'));
     END IF;
     IF _members IS NOT NULL THEN
         _pending := _pending || asyncjobs.arrive(_members);

@@ -17,7 +17,7 @@ BEGIN
     PERFORM asyncjobs.request_opening(ARRAY[_id], true);
     IF _status IN ('completed', 'dead', 'cancelled') THEN
         PERFORM asyncjobs.end_dedup(ARRAY[_id]);
-        RETURN asyncjobs.release_keys(ARRAY[_id]) || asyncjobs.arrive(ARRAY[_id]);
+        RETURN asyncjobs.let_keys_go(ARRAY[_id]) || asyncjobs.arrive(ARRAY[_id]);
     END IF;
     RETURN NULL;
 END $$;

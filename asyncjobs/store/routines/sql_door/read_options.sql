@@ -35,10 +35,11 @@ BEGIN
             WHEN 'tags' THEN _row.tags := asyncjobs.read_tags(_option.name, _option.value);
             WHEN 'serialization_key' THEN _row.serialization_key := asyncjobs.read_key(_option.name, _option.value);
             WHEN 'limit_key' THEN _row.limit_key := asyncjobs.read_key(_option.name, _option.value);
+            WHEN 'keep_payload' THEN _row.keep_payload := asyncjobs.read_flag(_option.name, _option.value);
             WHEN 'notify' THEN _row.notify := asyncjobs.read_flag(_option.name, _option.value);
             WHEN 'undeclared' THEN PERFORM asyncjobs.read_flag(_option.name, _option.value);
             ELSE PERFORM asyncjobs.refuse('InvalidOption', format('no option %L.', _option.name),
-                'Options: correlation_id, created_by, debounce, dedup_for, dedup_key, dedup_until, delay, expires, lane, limit_key, max_attempts, '
+                'Options: correlation_id, created_by, debounce, dedup_for, dedup_key, dedup_until, delay, expires, keep_payload, lane, limit_key, max_attempts, '
                 'notify, on_duplicate, parent_job_id, priority, queue, run_at, serialization_key, tags, timeout, undeclared.');
         END CASE;
     END LOOP;

@@ -35,7 +35,7 @@ BEGIN
         PERFORM asyncjobs.end_dedup(_dedup);
     END IF;
     IF _keyed IS NOT NULL THEN
-        _heads := asyncjobs.release_keys(_keyed, CASE WHEN _status = 'dead' THEN _keyed ELSE '{}' END);
+        _heads := asyncjobs.let_keys_go(_keyed, CASE WHEN _status = 'dead' THEN _keyed ELSE '{}' END);
     END IF;
     IF _members IS NOT NULL THEN
         _heads := _heads || asyncjobs.arrive(_members);

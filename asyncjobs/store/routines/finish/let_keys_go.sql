@@ -3,7 +3,7 @@
 -- without a lock first: this transaction deleted the dispatched row, so no other can dispatch. Only a key that seems empty is locked and
 -- looked at again, in a new statement: an enqueue that saw the old head may have just committed. A lock that a stranger's transaction holds is not waited for (the acks of
 -- a whole runner would): a serializer looks at that key after this commit.
-CREATE FUNCTION asyncjobs.release_keys(_ids bigint[], _dead bigint[] DEFAULT NULL) RETURNS bigint[] LANGUAGE plpgsql
+CREATE FUNCTION asyncjobs.let_keys_go(_ids bigint[], _dead bigint[] DEFAULT NULL) RETURNS bigint[] LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
 SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
