@@ -12,6 +12,7 @@ from django.db.backends.postgresql.features import DatabaseFeatures
 from asyncjobs import AsyncJobs, Settings
 from asyncjobs.embedded import Server
 from asyncjobs.embedded.finder import find_binaries
+from asyncjobs.settings import BUILT_IN
 from tests.support.pages import blocks, chapter, execute, text_of
 
 
@@ -80,3 +81,13 @@ def test_settings_have_the_defaults_of_the_table() -> None:
         if name not in {"dsn", "queues", "hooks", "routers"}:  # not of Settings
             default = left_open.get(name, getattr(Settings(), name))
             assert default == units.get(value, default if str(default).removesuffix(".0") == value else ...), name
+
+
+def test_duties_that_are_built_in_are_those_of_the_table() -> None:
+    page = text_of("docs/guide/duties.md")
+    rows = re.findall(r"^\| `(\w+)` \| [^|]+ \| ([^|]+) \|$", page.partition("An application adds its own")[0], re.MULTILINE)
+    assert sorted(name for name, _ in rows) == sorted(BUILT_IN)
+    told = [pair for _, how_often in rows for pair in re.findall(r"`(\w+)` \((\d+) s\)", how_often)]
+    assert len(told) == len(BUILT_IN)
+    assert [name for name, seconds in told if getattr(Settings(), name) != float(seconds)] == []
+    assert f"{['six', 'seven', 'eight', 'nine'][len(BUILT_IN) - 6].capitalize()} are built in" in page
