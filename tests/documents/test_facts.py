@@ -1,13 +1,16 @@
 """What the pages say of other things than their own blocks: settings, versions, what the embedded server has."""
 
+import asyncio
 import re
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 import django
 import httpx
 import pytest
 from django.db.backends.postgresql.features import DatabaseFeatures
+from sqlalchemy import create_engine, text
 
 from asyncjobs import AsyncJobs, Settings
 from asyncjobs.embedded import Server
@@ -91,3 +94,22 @@ def test_duties_that_are_built_in_are_those_of_the_table() -> None:
     assert len(told) == len(BUILT_IN)
     assert [name for name, seconds in told if getattr(Settings(), name) != float(seconds)] == []
     assert f"{['six', 'seven', 'eight', 'nine'][len(BUILT_IN) - 6].capitalize()} are built in" in page
+
+
+async def test_the_schema_can_be_made_by_a_revision_as_printed(empty_dsn: str, tmp_path: Path) -> None:
+    (block,) = [block for block in blocks("docs/operations.md", "python") if "def apply(" in block.text]
+    names: dict[str, Any] = {}
+    exec(block.text, names)
+    script = tmp_path / "asyncjobs.sql"
+    script.write_text(AsyncJobs(empty_dsn).migration_script(), encoding="utf-8")
+
+    def upgrade() -> None:
+        engine = create_engine(empty_dsn.replace("postgresql://", "postgresql+psycopg://"))
+        with engine.begin() as connection:
+            connection.execute(text("CREATE TABLE public.versions (number text)"))
+            names["apply"](connection, script)
+            connection.execute(text("INSERT INTO versions VALUES ('1')"))  # as alembic writes its own, unqualified
+        engine.dispose()
+
+    await asyncio.to_thread(upgrade)
+    assert (await AsyncJobs(empty_dsn).migrations()).pending == []
