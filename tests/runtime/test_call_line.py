@@ -12,6 +12,7 @@ from asyncjobs.settings import Queue
 from asyncjobs.store.database import Connection, Database
 from asyncjobs.telemetry.events import AcksWritten, ClaimWasLost, JobsClaimed, JobsGivenBack, OutcomeRefused, OutcomeWritten
 from tests.support.at_work import at_work
+from tests.support.claims import an_ack
 from tests.support.eventually import eventually, patience
 from tests.support.factories import insert_job, insert_place, insert_runner, insert_waiting
 
@@ -403,7 +404,7 @@ async def test_who_looks_asks_for_jobs_in_the_call_that_writes_what_ended_meanwh
         [second] = await rig.enqueue(1)
 
         async def skipped(_lanes: object) -> set[object]:
-            rig.put(first)  # a handler ends while the look is under way
+            rig.line.put(an_ack(rig.host.running.pop(first)[0]))  # a handler ends while the look is under way
             return set()
 
         monkeypatch.setattr(rig.line._statements, "skipped", skipped)
@@ -412,3 +413,4 @@ async def test_who_looks_asks_for_jobs_in_the_call_that_writes_what_ended_meanwh
         assert [job.id for job in found.jobs] == [second]
         assert [(len(one.tokens), one.claimed) for one in rig.of(AcksWritten)] == [(1, 1)]
         rig.line.give_back(found.jobs)
+        rig.coordinators[0].lanes[None].slots.give_back()
