@@ -107,10 +107,14 @@ class Harness:
 
     async def end(self, job_id: int, **fields: Any) -> None:
         """A handler ends."""
+        self.ends(job_id, **fields)
+        await self.turn()
+
+    def ends(self, job_id: int, **fields: Any) -> None:
+        """A handler ends, and nothing has followed from it yet."""
         attempt = next(one for one in self.attempts.all if one.claimed.id == job_id)
         vars(attempt).update(fields)
         self.coordinator._ended(attempt, Ack(job_id, attempt.claimed.token, Outcome(kind="completed")))
-        await self.turn()
 
     @property
     def running(self) -> list[tuple[int, str | None]]:
