@@ -3,8 +3,8 @@
 1. A box is a job, or many that look alike: of one type, which wait for the same and are waited for by the same. So a group of
    10,000 is one box.
 2. Where more than `MOST_IN_COLUMN` would stand at a level, those of one type are one box there. Where there would still be more
-   than `MOST_BOXES` in all, that is so at each level; and where that is not enough, levels that follow each other are one: a chain
-   of a thousand is a box that says so. Whatever the workflow, the picture fits.
+   than `MOST_BOXES` in all, that is so at each level; and where that is not enough, levels that follow each other are one: a
+   chain of a thousand is a box that says so. Whatever the workflow, the picture fits.
 3. A box stands one level behind the last of those that it waits for. What a job has spawned stands at its level.
 """
 

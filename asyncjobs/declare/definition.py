@@ -10,8 +10,8 @@ from asyncjobs.declare.key_rule import KeyRule, check_template
 from asyncjobs.declare.limit import Limit
 from asyncjobs.declare.options import MAX_ATTEMPTS, MAX_PRIORITY, Debounce, Options, check_options
 from asyncjobs.declare.payload import Encoded, PayloadCodec, Problem, ResultCodec, to_json
-from asyncjobs.declare.schema import template_of
 from asyncjobs.declare.results import check_parameters
+from asyncjobs.declare.schema import template_of
 from asyncjobs.declare.signature import Signature, check_function, is_async, read_signature, wraps_async
 from asyncjobs.errors import ConfigurationError, InvalidHandler, InvalidOption, UndecodablePayload
 from asyncjobs.model.backoff import Backoff

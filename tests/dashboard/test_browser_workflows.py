@@ -1,4 +1,4 @@
-"""The page of a workflow in a browser: with three members and with ten thousand, small and large, light and dark, and while it moves.
+"""The page of a workflow in a browser: with three members and ten thousand, small and large, light and dark, and as it moves.
 
 Pictures are left where those of `test_browser.py` are.
 """
@@ -30,7 +30,7 @@ _IN_THE_PICTURE = r"""() => {
     const pair = [light(one), light(other)].sort((a, b) => b - a);
     return (pair[0] + 0.05) / (pair[1] + 0.05);
   };
-  const svg = document.querySelector(".graph svg"), panel = numbers(getComputedStyle(document.querySelector(".graph .box")).fill);
+  const svg = document.querySelector(".graph svg"), panel = numbers(getComputedStyle(svg.querySelector(".box")).fill);
   for (const text of svg.querySelectorAll("text")) {
     const found = ratio(numbers(getComputedStyle(text).fill), panel);
     if (found < 4.5) faults.push(`contrast ${found.toFixed(2)}: ${text.textContent}`);
@@ -120,7 +120,9 @@ async def test_the_list_is_fit_for_everybody(chrome: Any, base: str, flows: dict
         await person.page.wait_for_url(f"{base}/workflows/{flows['three']}")
 
 
-async def test_the_graph_moves_and_stays_where_it_was_scrolled_to(chrome: Any, base: str, served: Served, rows: Connection) -> None:
+async def test_the_graph_moves_and_stays_where_it_was_scrolled_to(
+    chrome: Any, base: str, served: Served, rows: Connection
+) -> None:
     flow = await many(served)
     end = "UPDATE asyncjobs.jobs SET status = 'completed', completed_at = now() WHERE id = ANY ($1)"
     async with somebody(chrome, base, viewport={"width": 400, "height": 800}) as person:
@@ -142,7 +144,9 @@ async def _focuses_a_box_that_stays(person: Person, rows: Connection, flow: Work
     await box.focus()
     await person.page.keyboard.press("Shift+Tab")
     await person.page.keyboard.press("Tab")
-    await rows.execute("UPDATE asyncjobs.jobs SET status = 'completed', completed_at = now() WHERE id = ANY ($1)", flow.ids[5_021:6_021])
+    await rows.execute(
+        "UPDATE asyncjobs.jobs SET status = 'completed', completed_at = now() WHERE id = ANY ($1)", flow.ids[5_021:6_021]
+    )
     await person.page.locator("[data-state]").get_by_text("waits for you").wait_for()
     assert await person.page.evaluate("document.activeElement.closest('.graph') !== null")
     await person.page.evaluate("document.activeElement.blur()")

@@ -43,7 +43,12 @@ def test_what_is_crowded_at_a_level_is_a_box_of_each_type_and_the_others_stay() 
     ends = tuple(range(101, 131))
     bunches = [bunch(0, (1,)), *(bunch(end, (end,), (1,), type="ab"[end % 2]) for end in ends), bunch(31, (), ends)]
     picture = draw(bunches)
-    assert [(box.type, box.level, box.count) for box in picture.boxes] == [("step", 0, 1), ("b", 1, 15), ("a", 1, 15), ("step", 2, 1)]
+    assert [(box.type, box.level, box.count) for box in picture.boxes] == [
+        ("step", 0, 1),
+        ("b", 1, 15),
+        ("a", 1, 15),
+        ("step", 2, 1),
+    ]
     assert picture.is_merged
     first, *_, last = picture.boxes
     assert first.y == last.y == (picture.boxes[1].y + picture.boxes[2].y) // 2, "in the middle of what is behind it"
