@@ -115,5 +115,8 @@ async def test_type_of_which_every_attempt_fails_is_told(dsn: str, connection: C
                                 ("rare", "failed", 4)):  # fmt: skip
         await insert(connection, "job_metrics", job_type=type, status=status, minute=NOW, count=count, queue_seconds=0.0,
                      run_seconds=0.0, queue_time=empty, run_time=empty)  # fmt: skip
+    long_ago: Any = {"minute": NOW - timedelta(minutes=70), "queue_time": empty, "run_time": empty}
+    await insert(connection, "job_metrics", job_type="well again", status="failed", count=9, queue_seconds=0.0, run_seconds=0.0,
+                 **long_ago)  # fmt: skip
     one = (await told(dsn))["a type fails each time"]
     assert (one.severity, one.evidence) == ("critical", "bad: 6 attempts within an hour, and none succeeded")
