@@ -118,6 +118,10 @@ lock: $(DEMO)  ## take the newest versions of all libraries into requirements/, 
 latest: lock  ## renew the lock and run the tests with it
 	@$(MAKE) lint test
 
+.PHONY: release-check
+release-check: $(DEV)  ## build what would be published, install it in an empty environment, run the quickstart and the examples from it
+	@$(RUN) -m tests.support.release
+
 SEEDS ?= 20
 .PHONY: simulate
 simulate: $(DEV)  ## simulate runners on virtual time in worlds that fail: SEEDS=1000 of them

@@ -65,7 +65,7 @@ class Node(_Awaitable, Generic[T_co]):
     def result(self) -> T_co:
         """What the job will give, as an argument of another job of the workflow, or anywhere in one."""
         hint = self._job.handler.signature.returns
-        return cast("T_co", Upstream(self.flow.planner, self.members, hint, is_group=False))
+        return cast("T_co", Upstream(self.flow.planner.mark, self.members, hint, is_group=False))
 
     @property
     def id(self) -> int:
@@ -100,7 +100,7 @@ class Group(_Awaitable, Generic[T_co]):
     def _upstream(self, *, is_paged: bool) -> Upstream:
         hints = {id(job.handler): job.handler.signature.returns for job in self._jobs}
         hint = next(iter(hints.values())) if len(hints) == 1 else Any
-        return Upstream(self.flow.planner, self.members, hint, is_group=True, is_paged=is_paged)
+        return Upstream(self.flow.planner.mark, self.members, hint, is_group=True, is_paged=is_paged)
 
     @property
     def paged(self) -> Results[T_co]:

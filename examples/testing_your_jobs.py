@@ -77,4 +77,6 @@ async def test_mail_is_tried_four_times(jobs: AsyncJobs) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(subprocess.call([sys.executable, "-m", "pytest", "-q", __file__]))  # noqa: S603 - this very file
+    # What a project says once in its pytest settings.
+    modes = ("-o", "asyncio_mode=auto", "-o", "asyncio_default_fixture_loop_scope=function")
+    sys.exit(subprocess.call([sys.executable, "-m", "pytest", "-q", *modes, __file__]))  # noqa: S603 - this very file

@@ -2,11 +2,13 @@
 
 1. A box is a job, or many that look alike: of one type, which wait for the same and are waited for by the same. So a group of
    10,000 is one box.
-2. Where there would still be more than `MOST_BOXES`, those of one type at one level are one box; and where that is not enough,
-   levels that follow each other are one: a chain of a thousand is a box that says so. Whatever the workflow, the picture fits.
+2. Where more than `MOST_IN_COLUMN` would stand at a level, those of one type are one box there. Where there would still be more
+   than `MOST_BOXES` in all, that is so at each level; and where that is not enough, levels that follow each other are one: a
+   chain of a thousand is a box that says so. Whatever the workflow, the picture fits.
 3. A box stands one level behind the last of those that it waits for. What a job has spawned stands at its level.
 """
 
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Final
 
@@ -15,6 +17,7 @@ import msgspec
 from asyncjobs.model.workflow import Bunch
 
 MOST_BOXES: Final = 60
+MOST_IN_COLUMN: Final = 12
 WIDTH, HEIGHT, _GAP_X, _GAP_Y, _EDGE = 190, 58, 60, 18, 8
 #: Statuses as colours of the bar, in their order.
 KINDS: Final[Mapping[str, str]] = {
@@ -90,7 +93,10 @@ def draw(bunches: Sequence[Bunch]) -> Picture:
         alike.setdefault((one.type, one.gates, one.waits, one.after, one.is_spawned), []).append(one)
     groups = list(alike.values())
     levels = _levels(groups)
-    keys: list[Hashable] = list(range(len(groups)))
+    heights = Counter(levels)
+    keys: list[Hashable] = [
+        (level, groups[at][0].type) if heights[level] > MOST_IN_COLUMN else at for at, level in enumerate(levels)
+    ]
     for coarser in (lambda at: (levels[at], groups[at][0].type), *_ranges(groups, levels)):
         if len(set(keys)) <= MOST_BOXES:
             break
@@ -171,10 +177,12 @@ def _place(boxes: Iterable[Box]) -> None:
     columns: dict[int, list[Box]] = {}
     for box in boxes:
         columns.setdefault(box.level, []).append(box)
+    tallest = max(map(len, columns.values()), default=0)
     for column, level in enumerate(sorted(columns)):
+        top = _EDGE + (tallest - len(columns[level])) * (HEIGHT + _GAP_Y) // 2
         for row, box in enumerate(columns[level]):
             box.x = _EDGE + column * (WIDTH + _GAP_X)
-            box.y = _EDGE + row * (HEIGHT + _GAP_Y)
+            box.y = top + row * (HEIGHT + _GAP_Y)
 
 
 def _lines(groups: Sequence[Sequence[Bunch]], keys: Sequence[Hashable], boxes: Mapping[Hashable, Box]) -> list[Line]:

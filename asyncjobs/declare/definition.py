@@ -10,8 +10,8 @@ from asyncjobs.declare.key_rule import KeyRule, check_template
 from asyncjobs.declare.limit import Limit
 from asyncjobs.declare.options import MAX_ATTEMPTS, MAX_PRIORITY, Debounce, Options, check_options
 from asyncjobs.declare.payload import Encoded, PayloadCodec, Problem, ResultCodec, to_json
-from asyncjobs.declare.schema import template_of
 from asyncjobs.declare.results import check_parameters
+from asyncjobs.declare.schema import template_of
 from asyncjobs.declare.signature import Signature, check_function, is_async, read_signature, wraps_async
 from asyncjobs.errors import ConfigurationError, InvalidHandler, InvalidOption, UndecodablePayload
 from asyncjobs.model.backoff import Backoff
@@ -92,6 +92,8 @@ class JobDefinition:
         self._dedup_rule = KeyRule(name, declared.dedup_by, function_name=self.function_name, option="dedup_by")
         self.limit = declared.limit
         self._limit_rule = None if self.limit is None else self.limit.rule_for(name, self.function_name)
+        #: Whether its jobs get keys by themselves. (An attribute, since each job that is made asks.)
+        self.makes_keys = self._key_rule.is_given or self._dedup_rule.is_given or self.limit is not None
         self._local_names: Mapping[str, Any] | None = None
         self._payload: PayloadCodec | None = None
         self.paged: frozenset[str] = frozenset()  # parameters that take results in pages; known with the signature
@@ -166,11 +168,6 @@ class JobDefinition:
         return str(getattr(self.function, "__name__", self.name))
 
     @property
-    def is_serialized(self) -> bool:
-        """Whether its jobs get a serialization key by themselves."""
-        return self._key_rule.is_given
-
-    @property
     def is_deduplicated(self) -> bool:
         """Whether its jobs get a dedup key by themselves."""
         return self._dedup_rule.is_given
@@ -185,6 +182,7 @@ class JobDefinition:
 
     def _set_function(self, rule: KeyRule, key: Callable[..., str | None]) -> None:
         rule.set_function(key)
+        self.makes_keys = True
         try:
             rule.bind(self.signature.parameters)
         except NameError:
@@ -219,12 +217,15 @@ class JobDefinition:
         """The serialization key of a job with these arguments (as they will arrive), None when it is not serialized."""
         return self._key_rule.key_for(arguments) if self._key_rule.is_given else None
 
-    def dedup_key_for(self, arguments: Mapping[str, Any]) -> str | None:
-        """The dedup key of a job with these arguments, None when it has none."""
-        return self._dedup_rule.key_for(arguments)
+    def keys_for(self, arguments: Mapping[str, Any], row: NewRow) -> dict[str, str | None]:
+        """The keys of a job with these arguments, by column: where its enqueue gave one, that."""
+        return {
+            "serialization_key": self._key_rule.key_for(arguments) if row.serialization_key is None else row.serialization_key,
+            "dedup_key": self._dedup_rule.key_for(arguments) if row.dedup_key is None else row.dedup_key,
+            "limit_key": self._limit_key_for(arguments, row.limit_key),
+        }
 
-    def limit_key_for(self, arguments: Mapping[str, Any], given: str | None) -> str | None:
-        """The limit key of a job with these arguments, or with the key that its enqueue gave; None when it has no limit."""
+    def _limit_key_for(self, arguments: Mapping[str, Any], given: str | None) -> str | None:
         if self.limit is None or self._limit_rule is None:
             return None
         return self.limit.key(self._limit_rule.key_for(arguments) if given is None else given)
@@ -273,7 +274,7 @@ class JobDefinition:
 
 
 @final
-class NewJob(msgspec.Struct, Generic[N_co], eq=False):  # a struct is made in a third of the time
+class NewJob(msgspec.Struct, Generic[N_co], eq=False, gc=False):  # a struct is made in a third of the time
     """A job that is not enqueued yet: its payload and options are checked. Each enqueue of it makes another job."""
 
     handler: JobDefinition

@@ -6,7 +6,7 @@ from typing import Any, Final
 import msgspec
 
 from asyncjobs.declare.definition import NewJob
-from asyncjobs.declare.upstream import NO_RESULTS, MemberPlace, Members, Upstream, count_names, merged
+from asyncjobs.declare.upstream import NO_RESULTS, FlowMark, MemberPlace, Members, Upstream, count_names, merged
 from asyncjobs.errors import InvalidOption, WorkflowError
 from asyncjobs.model.new_row import NewRow
 from asyncjobs.model.workflow import FlowPlan, GatePlan, Range, When
@@ -19,6 +19,7 @@ class FlowPlanner:
 
     def __init__(self, name: str, max_members: int) -> None:
         self.name = name
+        self.mark = FlowMark(name)
         self.rows: list[NewRow] = []
         self.jobs: list[NewJob[Any]] = []
         self._max_members = max_members
@@ -44,9 +45,9 @@ class FlowPlanner:
             )
         row = self._checked(job)
         for upstream in row.takes:
-            if upstream.flow is not self:
+            if upstream.flow is not self.mark:
                 raise WorkflowError(
-                    f"{self._me}: {job.type} takes {upstream!r}, which is of workflow {_name_of(upstream.flow)}: "
+                    f'{self._me}: {job.type} takes {upstream!r}, which is of workflow "{upstream.flow.name}": '
                     "a job waits for jobs of its own workflow."
                 )
             self._wait(number, upstream.members, "completed")
@@ -87,7 +88,7 @@ class FlowPlanner:
     def place(self, number: int) -> MemberPlace:
         """Where this member stands."""
         ranges = [one for at, _ in self._waits.get(number, ()) for one in self._awaited[at].ranges]
-        return MemberPlace(self, number, tuple(merged(ranges)))
+        return MemberPlace(self.mark, number, tuple(merged(ranges)))
 
     def plan(self, rows: Sequence[NewRow], **about: Any) -> tuple[FlowPlan, list[NewRow]]:
         """What is to be written. WorkflowError for a circle."""
@@ -179,7 +180,3 @@ def _waits(waits: Mapping[int, Sequence[tuple[int, When]]], gate_of: Sequence[in
         for gate, strictest in rules.items():
             found.append((number, gate, strictest))
     return found
-
-
-def _name_of(flow: object) -> str:
-    return f'"{flow.name}"' if isinstance(flow, FlowPlanner) else repr(flow)

@@ -31,18 +31,12 @@ def fill_row(
 ) -> NewRow:
     """The row with what a call gives: its payload and its key. An EnqueueError says what does not fit."""
     encoded = definition.encode(args, kwargs, max_depth=settings.max_depth)
-    if len(encoded.text) > settings.max_payload_bytes >> 2:  # a character has four bytes at most
-        check_size(definition.name, encoded.text, settings)
-    key = row.serialization_key
-    if key is None and definition.is_serialized:
-        key = definition.key_for(encoded.arguments)
-    dedup_key = row.dedup_key
-    if dedup_key is None and definition.is_deduplicated:
-        dedup_key = definition.dedup_key_for(encoded.arguments)
-    row = row.with_payload(encoded.text, key, dedup_key, encoded.takes)
-    if definition.limit is not None:
-        row = msgspec.structs.replace(row, limit_key=definition.limit_key_for(encoded.arguments, row.limit_key))
-    return row
+    text = encoded.text
+    if len(text) > settings.max_payload_bytes >> 2:  # a character has four bytes at most
+        check_size(definition.name, text, settings)
+    if definition.makes_keys or encoded.takes:
+        return row.with_payload(text, {**definition.keys_for(encoded.arguments, row), "takes": encoded.takes})
+    return row.with_payload(text)
 
 
 def empty_row(definition: JobDefinition, options: Checked) -> NewRow:

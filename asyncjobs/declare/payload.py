@@ -34,13 +34,13 @@ _AT = re.compile(r"^(?P<problem>.*?)(?: - at `(?P<path>.*)`)?$", re.DOTALL)
 _FIELD = re.compile(r"^Object (?P<what>missing required|contains unknown) field `(?P<name>.*?)`")
 
 
-class Encoded(msgspec.Struct, frozen=True):
+class Encoded(msgspec.Struct, frozen=True, gc=False):
     """A checked payload: its JSON text, and the arguments as they will arrive."""
 
     text: str
     arrived: msgspec.Struct  # with a field for each parameter, UNSET if it was left out
     takes: tuple[Upstream, ...] = ()  # results that it names
-    opened: Mapping[str, Any] = {}  # the arguments that name some
+    opened: Mapping[str, Any] | None = None  # the arguments that name some
 
     @property
     def arguments(self) -> dict[str, Any]:
@@ -170,28 +170,21 @@ class PayloadCodec:
 
     def encode(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], *, max_depth: int = DEFAULT_DEPTH) -> Encoded:
         """The payload of a call, checked by encoding it, decoding it, and comparing. InvalidPayload says what and where."""
-        try:
-            encoded = self._encode_well(args, kwargs)
+        encoded = None
+        try:  # where all is well, this is half of the time of the wary way, whose errors say what is wrong
+            sent = self._struct(*args, **kwargs)
+            text = _encoder.encode(sent).decode()
+            arrived: msgspec.Struct = self._read(text)
+            if sent == arrived and not is_suspicious(text) and not (self._watched and self._is_changed(sent, arrived)):
+                encoded = Encoded(text, arrived)
         except (msgspec.DecodeError, *ENCODE_ERRORS):
+            encoded = None
+        # What is told from an argument that was left out by nothing has to be refused.
+        if not self._all_required and (_UNSET in map(id, args) or _UNSET in map(id, kwargs.values())):
             encoded = None
         if encoded is None or (len(encoded.text) > max_depth and is_deeper(encoded.text, max_depth)):
             return self._encode_warily(args, kwargs, max_depth)
         return encoded
-
-    def _encode_well(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Encoded | None:
-        """The payload of a call in which all is well, in half of the time of the wary way, whose errors say what is wrong.
-
-        None, or any error of an encoder or a decoder: not all is.
-        """
-        sent = self._struct(*args, **kwargs)
-        text = _encoder.encode(sent).decode()
-        arrived: msgspec.Struct = self._read(text)
-        if sent != arrived or is_suspicious(text) or (self._watched and self._is_changed(sent, arrived)):
-            return None
-        # What is told from an argument that was left out by nothing has to be refused.
-        if not self._all_required and (_UNSET in map(id, args) or _UNSET in map(id, kwargs.values())):
-            return None
-        return Encoded(text, arrived)
 
     def _encode_warily(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], max_depth: int) -> Encoded:
         arguments = self.arguments(args, kwargs)

@@ -22,6 +22,7 @@ from asyncjobs.declare.signature import Parameter, show_hint
 from asyncjobs.declare.upstream import RESULTS, Upstream, check_fits, raw_result
 from asyncjobs.errors import InvalidHandler, InvalidOption, InvalidPayload, UndecodablePayload, UsageError
 from asyncjobs.model.json_value import ENCODE_ERRORS
+from asyncjobs.model.names import kind_of
 from asyncjobs.model.workflow import MemberResult, Range
 
 T_co = TypeVar("T_co", covariant=True)
@@ -34,7 +35,7 @@ Read = Callable[[Sequence[Range]], Awaitable[list[MemberResult]]]
 
 @final
 class Results(Generic[T_co]):
-    """Results of a group, in its order, to be gone through with `async for`, as often as you like. Each time they are read anew."""
+    """Results of a group, in its order, to be gone through with `async for`, as often as you like: read anew each time."""
 
     __slots__ = ("_decoder", "_given", "_job", "_range", "_read")
 
@@ -103,7 +104,7 @@ class Results(Generic[T_co]):
 
     @classmethod
     def of_payload(cls, hint: Any, value: Any, dec_hook: Callable[[type, Any], Any]) -> "Results[Any]":
-        """Asyncjobs' own: what a payload has, as the parameter's type says. ValueError for what is no list."""
+        """Asyncjobs' own: what a payload has, as the parameter's type says. TypeError for what is no list."""
         item = (*get_args(hint), Any)[0]
         if isinstance(value, dict) and value.keys() == {RESULTS}:
             made = cls()
@@ -111,7 +112,7 @@ class Results(Generic[T_co]):
             made._decoder = msgspec.json.Decoder(item, dec_hook=dec_hook)
             return made
         if not isinstance(value, list):
-            raise ValueError(f"expected array, got {type(value).__name__}")
+            raise TypeError(f"expected array, got {kind_of(value)}")
         return cls(msgspec.convert(value, list[item], dec_hook=dec_hook))
 
 

@@ -57,7 +57,9 @@ def schema_of(parameters: Sequence[Parameter]) -> dict[str, Any]:
     """The fields of a payload, and the checks that SQL can make of it. Nothing is in a field that was left out."""
     checks: list[_Check] = []
     for parameter in parameters:
-        checks += _checks(inspect.type_info(_stored_hint(parameter.hint)), _member(_ROOT, parameter.name), f"$.{parameter.name}", ())
+        checks += _checks(
+            inspect.type_info(_stored_hint(parameter.hint)), _member(_ROOT, parameter.name), f"$.{parameter.name}", ()
+        )
     checks += [_has(_ROOT, "$", parameter.name) for parameter in parameters if parameter.is_required]
     return {"fields": [parameter.name for parameter in parameters], "checks": checks}
 

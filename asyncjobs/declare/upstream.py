@@ -28,10 +28,18 @@ class Members(msgspec.Struct, eq=False):
     ranges: list[Range] = []
 
 
+class FlowMark(msgspec.Struct, frozen=True, eq=False):
+    """Which workflow something is of: this very mark, and never the workflow itself, whose jobs take what has it. The garbage
+    collector does not look into rows, so such a circle would be there as long as the process.
+    """
+
+    name: str
+
+
 class MemberPlace(msgspec.Struct, frozen=True):
     """Where a member stands, for hooks of its enqueue: the last of what its row takes."""
 
-    flow: object  # whose member it is
+    flow: FlowMark  # whose member it is
     number: int
     waits: tuple[Range, ...]  # for members of these numbers
 
@@ -48,7 +56,7 @@ class Upstream:
 
     __slots__ = ("flow", "hint", "is_group", "is_paged", "members")
 
-    def __init__(self, flow: object, members: Members, hint: Any, *, is_group: bool, is_paged: bool = False) -> None:
+    def __init__(self, flow: FlowMark, members: Members, hint: Any, *, is_group: bool, is_paged: bool = False) -> None:
         self.flow = flow
         self.members = members
         self.hint = hint  # of one result

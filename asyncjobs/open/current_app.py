@@ -37,8 +37,10 @@ class Router(Protocol):
         ...
 
 
-#: The apps that are open in this process, in the order in which they were opened.
+#: The apps that are open in this process, in the order in which they were opened: a fork has none.
 _open: list[OwningApp] = []
+if hasattr(os, "register_at_fork"):  # not on Windows
+    os.register_at_fork(after_in_child=_open.clear)
 
 
 def opened(app: OwningApp) -> None:
@@ -55,14 +57,14 @@ def closed(app: OwningApp) -> None:
 
 def open_apps() -> Sequence[OwningApp]:
     """The apps that are open here: not those that a parent process had opened when it forked this one."""
-    return [app for app in _open if app.opened_in == os.getpid()]
+    return tuple(_open)
 
 
 def app_for(definition: JobDefinition, router: Router) -> OwningApp:
     """The app that this job type's enqueue goes to. NotIncluded, NotOpen or AmbiguousApp say what to write."""
     if len(_open) == 1 and current.get() is None and keeper.get() is None:  # as it nearly always is: asked by each enqueue
         [app] = _open
-        if app.opened_in == os.getpid() and app.includes(definition):
+        if app.includes(definition):
             return app
     candidates = _candidates(lambda app: app.includes(definition))
     if len(candidates) == 1:

@@ -53,6 +53,7 @@ class Batcher(Generic[Item, Answer]):
         weigh: Callable[[Item], int] = _weightless,
         heaviest: int = 1 << 22,
     ) -> None:
+        self._loop = asyncio.get_running_loop()  # to ask for it is a system call in Python 3.11
         self._send = send
         self._send_one = send_one
         self._singles = 0  # items in a row that came alone
@@ -83,17 +84,16 @@ class Batcher(Generic[Item, Answer]):
         """The answer to the item. Raises what `send` had to say about it, BatcherEnded when there will be none."""
         if self._singles >= _SINGLES and self._open == 0 and self._send_one is not None and not self._ended:
             return await self._submit_apart(item, self._send_one)
-        loop = asyncio.get_running_loop()
         self._open += 1
         try:
             if self._inside < self._room:
                 self._inside += 1
             else:
-                await self._enter(loop)
+                await self._enter()
             try:
                 if self._ended:
                     raise BatcherEnded(was_sent=False)
-                future: asyncio.Future[Answer] = loop.create_future()
+                future: asyncio.Future[Answer] = self._loop.create_future()
                 self._line.append((item, future))
                 if len(self._line) == 1 and not self._is_sent_apart:
                     self._arrived.set()
@@ -123,9 +123,9 @@ class Batcher(Generic[Item, Answer]):
             self._idle.set()
             self._idle = None
 
-    async def _enter(self, loop: asyncio.AbstractEventLoop) -> None:
+    async def _enter(self) -> None:
         """Wait until a caller leaves, behind those that wait already; the room is ours then."""
-        turn: asyncio.Future[None] = loop.create_future()
+        turn: asyncio.Future[None] = self._loop.create_future()
         self._outside.append(turn)
         try:
             await turn

@@ -94,7 +94,9 @@ async def spawn(opened: OpenApp, job_id: int, token: int, first: int, rows: Sequ
 
 
 def enqueued_by(job_id: int, spawned: Spawned, *, is_again: bool = False) -> list[Enqueued]:
-    """What a job has spawned; created by a former attempt, or by this one (and found by its second call). ClaimLost, UsageError."""
+    """What a job has spawned, created by this attempt or by a former. `is_again`: a second call, which finds what the first has
+    written. ClaimLost, UsageError.
+    """
     if spawned.is_lost:
         raise ClaimLost(f"job {job_id} spawned others, and its claim is another's by now: nothing was written.")
     if spawned.is_alone:

@@ -228,9 +228,11 @@ def _read(rows: Sequence[Record]) -> Finished:
     claimed = [_claimed(row) if row[-1] is not None else Claimed(*row[1:-1]) for row in rows if row[0] == "job"]
     if len(claimed) == len(rows):
         return Finished(claimed, [], [], gone=False)
+    claimed += [_claimed(row, int(row[0][len(_MEMBER) :])) for row in rows if row[0].startswith(_MEMBER)]
+    if len(claimed) == len(rows):
+        return Finished(claimed, [], [], gone=False)
     lost = [row["token"] for row in rows if row["kind"] == "lost"]
     heads = [row["queue"] for row in rows if row["kind"] == "head"]
-    claimed += [_claimed(row, int(row["kind"][len(_MEMBER) :])) for row in rows if row["kind"].startswith(_MEMBER)]
     asking = [_asking(row) for row in rows if row["kind"].startswith(_ASK)]
     ends = [row for row in rows if row["kind"] == "expired"]
     expired = [msgspec.json.decode(row["rest"], type=Expired) for row in ends]

@@ -79,7 +79,7 @@ class _Performance:
         self.keeps_payload = definition.keeps_payload
         self.redact, self.paged = definition.redact, definition.paged
         self.takes_context = definition.takes_context
-        self.retrying = definition.retrying
+        self.retrying, self.paged = definition.retrying, definition.paged
         self.decode_payload = definition.decode_payload
         self.encode_result = definition.encode_result
 

@@ -39,6 +39,21 @@ def test_a_group_of_thousands_is_one_box_between_what_is_before_and_behind_it() 
     assert not picture.is_merged
 
 
+def test_what_is_crowded_at_a_level_is_a_box_of_each_type_and_the_others_stay() -> None:
+    ends = tuple(range(101, 131))
+    bunches = [bunch(0, (1,)), *(bunch(end, (end,), (1,), type="ab"[end % 2]) for end in ends), bunch(31, (), ends)]
+    picture = draw(bunches)
+    assert [(box.type, box.level, box.count) for box in picture.boxes] == [
+        ("step", 0, 1),
+        ("b", 1, 15),
+        ("a", 1, 15),
+        ("step", 2, 1),
+    ]
+    assert picture.is_merged
+    first, *_, last = picture.boxes
+    assert first.y == last.y == (picture.boxes[1].y + picture.boxes[2].y) // 2, "in the middle of what is behind it"
+
+
 def test_a_long_chain_is_a_box_that_says_so_and_nothing_recurses() -> None:
     picture = draw([bunch(at, (at + 1,), (at,) if at else ()) for at in range(5_000)])
     assert [(box.count, box.levels) for box in picture.boxes] == [(5_000, 5_000)]

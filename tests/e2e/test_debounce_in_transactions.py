@@ -128,8 +128,9 @@ async def test_of_two_transactions_at_once_the_one_that_comes_second_counts(
     one = await site.debounced(serialization_key=key, connection=connection).enqueue(1)
     await second.start()
     waiting = asyncio.create_task(site.debounced(serialization_key=key, connection=other).enqueue(2))
-    await asyncio.sleep(0.2)
-    assert waiting.done() == (is_there and key is not None)
+    waits_not = is_there and key is not None
+    await asyncio.wait([waiting], timeout=10 if waits_not else 0.2)
+    assert waiting.done() == waits_not
     await (first.commit() if commits else first.rollback())
     two = await asyncio.wait_for(waiting, 5)
     await second.commit()

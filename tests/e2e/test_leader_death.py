@@ -171,7 +171,7 @@ async def test_holder_that_stops_is_replaced_at_once(dsn: str, connection: Conne
             await program.line("listens")
         programs[former].terminate()
         await programs[former].line("ended trace released")
-        assert await seconds_until_another(connection, former, timeout=10.0) <= 1.0
+        assert await seconds_until_another(connection, former, timeout=10.0) < 10 * SHORT, "nobody waits for its lease to expire"
         await programs[former].succeeds()
     assert await overlaps(connection) == 0
 

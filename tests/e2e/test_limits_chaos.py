@@ -38,12 +38,11 @@ class LimitStress(Stress):
 
 
 async def _declare(connection: Connection) -> None:
-    """Five limits, and a total of the queue over all of them."""
+    """Five limits; the processes themselves declare a total of the queue over all of them."""
     limits = [
         {"kind": "limit", "name": f"api{each}", "values": {"each": each, "total": TOTAL}} for each in range(1, MOST_EACH + 1)
     ]
-    of_queue = {"kind": "queue", "name": "default", "values": {"total": TOTAL}}
-    await connection.execute("SELECT asyncjobs.declare_limits($1)", json.dumps([*limits, of_queue]))
+    await connection.execute("SELECT asyncjobs.declare_limits($1)", json.dumps(limits))
 
 
 async def _check(result: Result, database: Database, connection: Connection) -> None:
@@ -57,7 +56,7 @@ async def test_no_limit_is_exceeded_when_processes_are_killed_and_frozen(
     database: Database, connection: Connection, tmp_path: Path
 ) -> None:
     await _declare(connection)
-    result = await LimitStress(database, Plan(seed=0, keys=25, jobs_per_key=12, work_seconds=0.06), tmp_path).run()
+    result = await LimitStress(database, Plan(seed=0, keys=25, jobs_per_key=12, work_seconds=0.06, total=TOTAL), tmp_path).run()
     await _check(result, database, connection)
     assert result.enqueued == 300
     assert result.rescued > 0
@@ -68,7 +67,7 @@ async def test_no_limit_is_exceeded_when_processes_are_killed_and_frozen(
 async def test_two_hundred_tenants(seed: int, database: Database, connection: Connection, tmp_path: Path) -> None:
     """Of 1 to 5 permits each, twenty over all: none idles while a job waits that may have it, and no tenant is passed over."""
     await _declare(connection)
-    plan = Plan(seed=seed, keys=200, jobs_per_key=20, work_seconds=0.1)
+    plan = Plan(seed=seed, keys=200, jobs_per_key=12, work_seconds=0.2, total=TOTAL)
     watcher, seen = await asyncpg.connect(database.dsn), Idle()
     watching = asyncio.get_running_loop().create_task(watch(watcher, TOTAL, seen))
     try:

@@ -15,7 +15,6 @@ from tests.support.eventually import eventually
 from tests.support.limiting import declare, enqueue, promote
 from tests.support.metrics_app import Scrape
 
-
 _LONG_AGO: Final = (
     "UPDATE asyncjobs.limit_turns SET turned_at = now() - interval '2 min';"
     "UPDATE asyncjobs.limits SET opened_at = now() - interval '2 min'"

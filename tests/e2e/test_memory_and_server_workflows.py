@@ -223,7 +223,9 @@ async def test_a_cancel_ends_what_has_not_ended_and_nothing_of_it_runs(where: Op
         assert (row.state, row.dead, row.missing, row.cancel_message) == ("broken", 4, 0, "not wanted")
         assert row.cancel_requested_at is not None
         ended = [await jobs.get(node.id) for node in (done, later, keyed, last, after_all)]
-        assert [job and (job.status, job.error_message) for job in ended] == [("completed", None)] + [("cancelled", "not wanted")] * 4
+        assert [job and (job.status, job.error_message) for job in ended] == [("completed", None)] + [
+            ("cancelled", "not wanted")
+        ] * 4
         assert await handle.cancel() == "ended"
         again = await step.using(dedup_key="later").enqueue(6)
         await run_until_idle(jobs, clock=clock, ahead=7200)

@@ -6,9 +6,19 @@ from typing import Annotated, Any, cast
 
 import pytest
 
-from asyncjobs import AsyncJobs, InvalidHandler, InvalidOption, InvalidPayload, JobRouter, Queue, Results, UsageError, WorkflowError
+from asyncjobs import (
+    AsyncJobs,
+    InvalidHandler,
+    InvalidOption,
+    InvalidPayload,
+    JobRouter,
+    Queue,
+    Results,
+    UsageError,
+    WorkflowError,
+)
 from asyncjobs.store.database import Connection
-from asyncjobs.testing import run_until_idle
+from asyncjobs.testing import perform, run_until_idle
 from tests.support.memory_and_server import Opening, make
 
 
@@ -109,7 +119,7 @@ async def test_one_that_does_not_fit_ends_the_dependent_and_is_named(where: Open
 
     @jobs.job("anything")
     async def anything(n: int) -> Any:
-        return n if n else "none"
+        return n or "none"
 
     @jobs.job("total")
     async def total(numbers: Results[int]) -> int:
@@ -230,3 +240,13 @@ async def test_sql_enqueues_them_by_a_list_and_by_the_name_of_a_group(dsn: str, 
         assert row.state == "completed"
         [last] = await connection.fetch("SELECT result FROM asyncjobs.jobs WHERE type = 'total' AND workflow_id IS NOT NULL")
         assert last["result"] in (9, "9")
+
+
+async def test_an_attempt_that_is_performed_alone_takes_a_list() -> None:
+    jobs = make()
+
+    @jobs.job("total")
+    async def total(numbers: Results[int]) -> int:
+        return sum([one async for one in numbers])
+
+    assert await perform(total.new(Results([1, 2, 3]))) == 6

@@ -68,7 +68,7 @@ class GatesMachine(RuleBasedStateMachine):
         for process in self.processes:
             await insert_runner(self.pair.admin, id=process.runner_id, types=["email", "report"])
         # Batches of two: what takes more than one is as usual as what does not.
-        source = await self.pair.admin.fetchval("SELECT pg_get_functiondef('asyncjobs.lock_dependents'::regproc)")
+        source = await self.pair.admin.fetchval("SELECT pg_get_functiondef('asyncjobs.tell_dependents'::regproc)")
         await self.pair.admin.execute(source.replace("500", "2"))
         sets = sorted({one for waits in graph for one, _ in waits}, key=sorted)
         gates: list[flows.Gate] = []

@@ -144,8 +144,12 @@ async def test_handler_that_ignores_its_timeout_is_reported_as_stuck(rig: Rig, m
     seen: list[HandlerStuck] = []
     rig.runs.events.subscribe(seen.append, HandlerStuck)
     rig.start(1, type="stubborn", timeout_seconds=0.01)
-    await asyncio.sleep(0.05)
-    rig.attempts.report_stuck()
+
+    def is_reported() -> bool:
+        rig.attempts.report_stuck()
+        return bool(seen)
+
+    await eventually(is_reported, description="it is reported")
     assert [event.reason for event in seen] == ["timeout"]
     rig.go.set()
     assert await rig.attempts.wait_ended(5)

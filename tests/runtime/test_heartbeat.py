@@ -233,12 +233,12 @@ async def test_session_that_listens_for_a_loop_that_stands_still_is_ended_at_the
     await listener.listen()
     pid = listener.backend_pid
     lives = "SELECT count(*) FROM pg_stat_activity WHERE pid = $1"
-    watched = Watched(database, stall_after_seconds=0.1, stall_limit_seconds=0.3, listener=lambda: listener.backend_pid)
+    watched = Watched(database, stall_after_seconds=0.1, stall_limit_seconds=0.9, listener=lambda: listener.backend_pid)
     async with watched.following(runner):
         time.sleep(0.15)  # noqa: ASYNC251 - that is the point
         await asyncio.sleep(0.1)
         assert await connection.fetchval(lives, pid) == 1
-        time.sleep(1.5)  # noqa: ASYNC251 - that is the point
+        time.sleep(2.0)  # noqa: ASYNC251 - that is the point
         assert await connection.fetchval(lives, pid) == 0
         await eventually(lambda: listener.backend_pid is None, description="the loop hears of it")
     await listener.close()

@@ -171,10 +171,10 @@ async def test_queue_time_is_counted_until_the_start(rig: Rig, monkeypatch: pyte
 
 async def test_timeout_is_counted_from_the_start(rig: Rig) -> None:
     rig.claim(1)
-    rig.claim(2, timeout_seconds=0.05)
+    rig.claim(2, timeout_seconds=0.3)
     rig.go[2] = asyncio.Event()
     rig.go[2].set()
-    await asyncio.sleep(0.1)  # longer than its timeout
+    await asyncio.sleep(0.4)  # longer than its timeout
     await rig.end(1)
     assert await rig.attempts.wait_ended(5)
     assert [(ack.id, ack.outcome.kind) for ack in rig.line.put_] == [(1, "completed"), (2, "completed")]

@@ -264,7 +264,7 @@ SCENES: Final[dict[str, dict[str, Any]]] = {
     # Members of the same gates end at once, in transactions that wait for each other in their middle.
     "folds": {
         "ways": ("flow", "steered"), "clients": 2, "seconds": 16.0, "jobs": 80, "gate_odds": 0.9,
-        "gates_in": ("count_arrivals", "release_dependents", "start_dependents", "take_dependents_back"), "prefetch": 0,
+        "gates_in": ("count_arrivals", "release_dependents", "tell_dependents", "take_dependents_back"), "prefetch": 0,
         "plans": (("ok",), ("ok",), ("die",), ("spawn",)), "durations": (0.0, 0.0, 0.01), "concurrency": 4, "runners": 3,
     },
     # Where nothing fails: they leave it to the folders, which find the gate locked still.

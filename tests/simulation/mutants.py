@@ -307,14 +307,14 @@ MUTANTS: tuple[Simulated, ...] = (
     ), needs=_calm_flows),
     Simulated("a folder that finds a gate locked looks no more", patches=broken.folds_once, needs=_scene("met")),
     Simulated("who is passed over by a release is forgotten", (
-        Change("lock_dependents", "AND coalesce(cardinality(_found) = cardinality(ids), _found IS NULL)", ""),
+        Change("tell_dependents", "AND coalesce(cardinality(_found) = cardinality(ids), _found IS NULL)", ""),
     ), needs=_scene("folds")),
     Simulated("a release ends with its batch", (
-        Change("lock_dependents", "coalesce(cardinality(_found), 0) < 500 AND", ""),
+        Change("tell_dependents", "coalesce(cardinality(_found), 0) < 500 AND", ""),
     ), needs=_flows),
     # Two gates of one job open at once: each transaction sees that the other has not, and nobody lets it go.
     Simulated("other gates are looked at before the dependent is locked", (
-        Change("lock_dependents", " FOR UPDATE SKIP LOCKED", ""),
+        Change("tell_dependents", " FOR UPDATE SKIP LOCKED", ""),
     ), needs=_scene("folds")),
     # Who was frozen ends a job that another runs, and its gate counts it.
     Simulated("an outcome arrives without its token", (
@@ -334,7 +334,7 @@ MUTANTS: tuple[Simulated, ...] = (
         Change("count_arrivals", "PERFORM asyncjobs.take_dependents_back(_closed);", ""),
     ), needs=_flows),
     Simulated("a gate releases although its workflow is cancelled", (
-        Change("start_dependents", "AND w.cancel_requested_at IS NOT NULL)\n        RETURNING", "AND false)\n        RETURNING"),
+        Change("release_dependents", "AND w.cancel_requested_at IS NOT NULL)\n        RETURNING", "AND false)\n        RETURNING"),
     ), needs=_flows),
     Simulated("a second attempt spawns anew", (
         Change("spawn_members", "WHERE m.spawned_by = _job", "WHERE m.spawned_by = -_job"),

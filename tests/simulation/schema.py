@@ -96,7 +96,7 @@ def as_written(definition: str) -> str:
 
 def simulated(definition: str) -> str:
     """The function as it is in a simulated world."""
-    if name_of(definition) == "lock_dependents":
+    if name_of(definition) == "tell_dependents":
         definition = definition.replace("500", "2")
     changed = _SET.sub(r"SET application_name TO 'patience \1'", definition)
     changed = _SET_HERE.sub(r"set_config('application_name', 'patience ' || \1, true)", changed)

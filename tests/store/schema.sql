@@ -172,9 +172,8 @@ CREATE TABLE asyncjobs.dependents (
     state text DEFAULT 'waiting'::text NOT NULL,
     CONSTRAINT dependents_rule_check CHECK ((rule = ANY (ARRAY['completed'::text, 'ended'::text]))),
     CONSTRAINT dependents_state_check CHECK ((state = ANY (ARRAY['waiting'::text, 'released'::text, 'broken'::text]))),
-    CONSTRAINT dependents_pkey PRIMARY KEY (gate_id, job_id)
+    CONSTRAINT dependents_pkey PRIMARY KEY (job_id, gate_id)
 );
-CREATE INDEX dependents_job ON asyncjobs.dependents USING btree (job_id);
 CREATE INDEX dependents_left ON asyncjobs.dependents USING btree (gate_id, state, job_id) WHERE (state <> 'released'::text);
 
 CREATE TABLE asyncjobs.dispatch_requests (
@@ -284,6 +283,7 @@ CREATE TABLE asyncjobs.jobs (
     losses smallint DEFAULT 0 NOT NULL,
     suspicion smallint DEFAULT 0 NOT NULL,
     outlived smallint DEFAULT 0 NOT NULL,
+    enqueue_token bigint,
     claim_token bigint,
     started_at timestamp with time zone,
     runner_id bigint,
@@ -293,10 +293,13 @@ CREATE TABLE asyncjobs.jobs (
     on_dead text DEFAULT 'advance'::text NOT NULL,
     type text NOT NULL,
     lane text,
-    payload jsonb DEFAULT '{}'::jsonb NOT NULL,
-    errors jsonb DEFAULT '[]'::jsonb NOT NULL,
     parent_job_id bigint,
     correlation_id text,
+    start_before timestamp with time zone,
+    limit_key text,
+    requested_outcome text,
+    payload jsonb DEFAULT '{}'::jsonb NOT NULL,
+    errors jsonb DEFAULT '[]'::jsonb NOT NULL,
     timeout interval,
     error_message text,
     last_error text,
@@ -305,9 +308,7 @@ CREATE TABLE asyncjobs.jobs (
     dedup_key text,
     serialization_key text,
     cancel_requested_at timestamp with time zone,
-    requested_outcome text,
     request_message text,
-    enqueue_token bigint,
     result jsonb,
     result_dropped text,
     progress jsonb,
@@ -315,10 +316,8 @@ CREATE TABLE asyncjobs.jobs (
     trace_context text,
     lost_with bigint,
     tags text[],
-    start_before timestamp with time zone,
     dedup_until text,
     workflow_id bigint,
-    limit_key text,
     keep_payload boolean,
     CONSTRAINT jobs_pkey PRIMARY KEY (id)
 ) WITH (fillfactor=50, autovacuum_vacuum_scale_factor=0.02, autovacuum_vacuum_threshold=2000, autovacuum_analyze_scale_factor=0.05, autovacuum_vacuum_cost_delay=0);
@@ -329,20 +328,20 @@ CREATE INDEX jobs_due ON asyncjobs.jobs USING btree (asyncjobs.due_at(status, ru
 CREATE INDEX jobs_ended ON asyncjobs.jobs USING btree (type, completed_at) WHERE (status = ANY (ARRAY['completed'::text, 'cancelled'::text]));
 CREATE INDEX jobs_limited ON asyncjobs.jobs USING btree (asyncjobs.limit_side(status), limit_key, queue, COALESCE(lane, ''::text), suspicion, priority, place) WHERE ((limit_key IS NOT NULL) AND ((status = 'pending'::text) OR (runner_id IS NOT NULL)));
 CREATE INDEX jobs_parent ON asyncjobs.jobs USING btree (parent_job_id) WHERE (parent_job_id IS NOT NULL);
-CREATE INDEX jobs_rare ON asyncjobs.jobs USING btree (status, type, version, place, (
+CREATE INDEX jobs_rare ON asyncjobs.jobs USING btree (status, type, version, place) WHERE (
 CASE
-    WHEN ((priority >= 0) AND (attempts >= 0) AND (max_attempts > 0) AND (on_dead = ANY ('{advance,halt,ask,"ask all"}'::text[])) AND (enqueue_token IS NOT NULL) AND (status = ANY ('{waiting,paused,blocked}'::text[]))) THEN NULL::boolean
-    ELSE asyncjobs.refuse_unless(false,
+    WHEN (
+    CASE
+        WHEN (status = 'processing'::text) THEN ((runner_id IS NOT NULL) AND (claim_token IS NOT NULL) AND (started_at IS NOT NULL))
+        WHEN (status = ANY ('{completed,dead,cancelled}'::text[])) THEN (completed_at IS NOT NULL)
+        ELSE (status = ANY ('{pending,waiting,scheduled,failed,paused,blocked}'::text[]))
+    END AND (priority >= 0) AND (attempts >= 0) AND (max_attempts > 0) AND (on_dead = ANY ('{advance,halt,ask,"ask all"}'::text[])) AND (enqueue_token IS NOT NULL)) THEN false
+    ELSE asyncjobs.refuse_row(
     CASE
         WHEN (enqueue_token IS NULL) THEN 'enqueued_check'::text
         ELSE 'jobs_check'::text
     END, id)
-END)) WHERE ((status = ANY ('{waiting,paused,blocked}'::text[])) OR (NOT (
-CASE
-    WHEN (status = 'processing'::text) THEN ((runner_id IS NOT NULL) AND (claim_token IS NOT NULL) AND (started_at IS NOT NULL))
-    WHEN (status = ANY ('{completed,dead,cancelled}'::text[])) THEN (completed_at IS NOT NULL)
-    ELSE (status = ANY ('{pending,scheduled,failed}'::text[]))
-END AND (priority >= 0) AND (attempts >= 0) AND (max_attempts > 0) AND (on_dead = ANY ('{advance,halt,ask,"ask all"}'::text[])) AND (enqueue_token IS NOT NULL))));
+END OR (status = ANY ('{waiting,paused,blocked}'::text[])));
 CREATE INDEX jobs_runner ON asyncjobs.jobs USING btree (runner_id, requested_outcome) WHERE (runner_id IS NOT NULL);
 
 CREATE TABLE asyncjobs.limit_keys (
@@ -526,7 +525,11 @@ CREATE TABLE asyncjobs.serialized_jobs (
     halt_reason text,
     CONSTRAINT serialized_jobs_pkey PRIMARY KEY (id)
 ) WITH (fillfactor=85, autovacuum_vacuum_scale_factor=0.02, autovacuum_vacuum_threshold=2000, autovacuum_analyze_scale_factor=0.05, autovacuum_vacuum_cost_delay=0);
-CREATE INDEX serialized_jobs_joining ON asyncjobs.serialized_jobs USING btree (id, asyncjobs.refuse_unless(((serialization_key <> ''::text) AND ((halted_at IS NULL) OR (dispatched_at IS NOT NULL))), 'serialized_jobs_check'::text, id)) WHERE ((place IS NULL) OR (NOT ((serialization_key <> ''::text) AND ((halted_at IS NULL) OR (dispatched_at IS NOT NULL)))));
+CREATE INDEX serialized_jobs_joining ON asyncjobs.serialized_jobs USING btree (id) WHERE (
+CASE
+    WHEN ((serialization_key <> ''::text) AND ((halted_at IS NULL) OR (dispatched_at IS NOT NULL))) THEN false
+    ELSE asyncjobs.refuse_row('serialized_jobs_check'::text, id)
+END OR (place IS NULL));
 CREATE INDEX serialized_jobs_line ON asyncjobs.serialized_jobs USING btree (serialization_key, place);
 CREATE UNIQUE INDEX serialized_jobs_head ON asyncjobs.serialized_jobs USING btree (serialization_key) WHERE (dispatched_at IS NOT NULL);
 CREATE CONSTRAINT TRIGGER serialized_jobs_join AFTER INSERT ON asyncjobs.serialized_jobs DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN ((new.place IS NULL)) EXECUTE FUNCTION asyncjobs.join_keys();
@@ -1252,7 +1255,7 @@ CREATE FUNCTION asyncjobs.enqueue_members(_flow text, _documents text[], _channe
     LANGUAGE plpgsql
     SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: b800097e091f47ae
+-- body: 7838c1c3487109d3
 
 CREATE FUNCTION asyncjobs.enqueue_payloads(_name text, _payloads jsonb[], _options jsonb)
     RETURNS bigint[]
@@ -1374,7 +1377,7 @@ CREATE FUNCTION asyncjobs.finish_completed(_runner bigint, _ids bigint[], _token
     SET enable_mergejoin TO 'off'
     SET lock_timeout TO '100ms'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: adab103cb67c7332
+-- body: 80c2ed479d101491
 
 CREATE FUNCTION asyncjobs.finish_one(_runner bigint, _id bigint, _token bigint, _result text, _dropped text, _queue text, _types text[], _next_token bigint)
     RETURNS SETOF asyncjobs.answer
@@ -1461,10 +1464,10 @@ CREATE FUNCTION asyncjobs.found_below(_found bigint[], _before bigint, _look int
 -- body: SQL
 
 CREATE FUNCTION asyncjobs.free_permits(_freed text[], _keys text[], _queues text[], _lanes text[])
-    RETURNS void
+    RETURNS text[]
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: dde284689af8419c
+-- body: f7fc4fb98b0da231
 
 CREATE FUNCTION asyncjobs.fresh_token()
     RETURNS bigint
@@ -1824,16 +1827,10 @@ CREATE FUNCTION asyncjobs.let_keys_go(_ids bigint[], _dead bigint[] DEFAULT NULL
 -- body: 9fa765494e7b935b
 
 CREATE FUNCTION asyncjobs.limit_groups(_queue text, _lane text, _names text[], _seen text[], _suspects boolean DEFAULT false)
-    RETURNS TABLE(name text, lane text, served double precision)
-    LANGUAGE plpgsql
-    SET plan_cache_mode TO 'force_generic_plan'
-    SET enable_seqscan TO 'off'
-    SET enable_hashjoin TO 'off'
-    SET enable_mergejoin TO 'off'
-    SET enable_bitmapscan TO 'off'
-    SET enable_sort TO 'off'
-    SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 6d4cea720a04eb4d
+    RETURNS TABLE(name text, lane text, served double precision, total integer, each integer, every double precision, burst integer, weight double precision)
+    LANGUAGE sql
+    STABLE
+-- body: SQL
 
 CREATE FUNCTION asyncjobs.limit_name(_key text)
     RETURNS text
@@ -1854,12 +1851,6 @@ CREATE FUNCTION asyncjobs.limit_side(_status text)
     RETURNS integer
     LANGUAGE sql
     IMMUTABLE PARALLEL SAFE
--- body: SQL
-
-CREATE FUNCTION asyncjobs.limit_slots(_keys text[])
-    RETURNS integer[]
-    LANGUAGE sql
-    IMMUTABLE
 -- body: SQL
 
 CREATE FUNCTION asyncjobs.limited_share(_queue text, _lane text, _limit integer, _slots integer, _types text[], _suspects boolean, OUT room integer, OUT slots integer, OUT is_first boolean)
@@ -1884,12 +1875,6 @@ CREATE FUNCTION asyncjobs.list_keys(_after text, _limit integer, _only text)
     SET enable_sort TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 8938d24b6f530127
-
-CREATE FUNCTION asyncjobs.lock_dependents(_gates bigint[], _state text, OUT ids bigint[], OUT are_all boolean)
-    RETURNS record
-    LANGUAGE plpgsql
-    SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 89ebc993ec4560bb
 
 CREATE FUNCTION asyncjobs.lock_in_order(_ids bigint[], _statuses text[], _keys text[])
     RETURNS void
@@ -2219,7 +2204,7 @@ CREATE FUNCTION asyncjobs.open_turns(_freed text[], _keys text[], _queues text[]
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: cfee51d61819ae32
+-- body: c207376d42775f35
 
 CREATE FUNCTION asyncjobs.orphans(_limit integer)
     RETURNS TABLE(id bigint, runner_id bigint, claim_token bigint, status text)
@@ -2296,8 +2281,10 @@ CREATE FUNCTION asyncjobs.pick_limited(_queue text, _lane text, _limit integer, 
     SET enable_seqscan TO 'off'
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET enable_sort TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 0235e759f29ae958
+-- body: 9b388d9e613282f9
 
 CREATE FUNCTION asyncjobs.promote(_batch integer, _from timestamp with time zone, _blocked text[], OUT promoted integer, OUT queues text[], OUT urgent_queues text[], OUT keys text[], OUT next_due_seconds double precision, OUT skipped boolean, OUT reached_at timestamp with time zone, OUT scan_seconds double precision, OUT expired jsonb)
     RETURNS record
@@ -2540,12 +2527,12 @@ CREATE FUNCTION asyncjobs.refuse_duplicate(_row asyncjobs.new_job, _id bigint, _
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 275d2174a1665af9
 
-CREATE FUNCTION asyncjobs.refuse_unless(_is_well boolean, _check text, _id bigint)
+CREATE FUNCTION asyncjobs.refuse_row(_check text, _id bigint)
     RETURNS boolean
     LANGUAGE plpgsql
     IMMUTABLE
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: f0487a2a39030135
+-- body: 7bbd6a30235a6208
 
 CREATE FUNCTION asyncjobs.rejoin(_ids bigint[])
     RETURNS integer
@@ -2561,7 +2548,7 @@ CREATE FUNCTION asyncjobs.release_dependents(_gates bigint[], OUT pending bigint
     RETURNS record
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: ecb6919cdcf443e6
+-- body: ff0d51da58cfc06d
 
 CREATE FUNCTION asyncjobs.release_ended(_id bigint)
     RETURNS text[]
@@ -2840,12 +2827,6 @@ CREATE FUNCTION asyncjobs.spawn_members(_job bigint, _token bigint, _from intege
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: f3f8c9ae6e936320
 
-CREATE FUNCTION asyncjobs.start_dependents(_ids bigint[], OUT count integer, OUT pending bigint[])
-    RETURNS record
-    LANGUAGE plpgsql
-    SET search_path TO 'pg_catalog', 'pg_temp'
--- body: eda04ff01a281ef4
-
 CREATE FUNCTION asyncjobs.start_over(_id bigint, _by text)
     RETURNS void
     LANGUAGE plpgsql
@@ -2946,7 +2927,7 @@ CREATE FUNCTION asyncjobs.take_dependents_back(_gates bigint[])
     RETURNS void
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 5d3a9e735266da7c
+-- body: 9790500cee9e6eca
 
 CREATE FUNCTION asyncjobs.take_leases(_holder text, _held text[], _served text[], _new_tokens bigint[], _tried text[], _tried_tokens bigint[], _tried_renewals bigint[], _tried_long boolean[], _expiry interval)
     RETURNS text[]
@@ -2958,7 +2939,7 @@ CREATE FUNCTION asyncjobs.take_leases(_holder text, _held text[], _served text[]
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 0feb1b0f9018c970
 
-CREATE FUNCTION asyncjobs.take_turns(_queue text, _name text, _lane text, _limit integer, _ahead double precision, _types text[], _suspects boolean, _versions jsonb, INOUT _seen text[], INOUT _picked tid[], OUT is_any boolean)
+CREATE FUNCTION asyncjobs.take_turns(_queue text, _name text, _lane text, _limit integer, _ahead double precision, _types text[], _suspects boolean, _versions jsonb, _total integer, _each integer, _every double precision, _burst integer, _weight double precision, INOUT _seen text[], INOUT _picked tid[], OUT is_any boolean)
     RETURNS record
     LANGUAGE plpgsql
     SET plan_cache_mode TO 'force_generic_plan'
@@ -2968,13 +2949,19 @@ CREATE FUNCTION asyncjobs.take_turns(_queue text, _name text, _lane text, _limit
     SET enable_bitmapscan TO 'off'
     SET enable_sort TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 1b5b3657a612222e
+-- body: de3196c6b733e92c
 
 CREATE FUNCTION asyncjobs.tell(_payload text)
     RETURNS void
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: b1546fdc5d4f90ef
+
+CREATE FUNCTION asyncjobs.tell_dependents(_gates bigint[], _state text, OUT ids bigint[], OUT are_all boolean)
+    RETURNS record
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: b21d8d67f5b6af27
 
 CREATE FUNCTION asyncjobs.throttle_key(_id bigint, _token bigint, _seconds double precision)
     RETURNS boolean
@@ -3096,5 +3083,11 @@ CREATE FUNCTION asyncjobs.written_before(_ids bigint[], _tokens bigint[], OUT ne
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 89a80a7893c43a95
+
+CREATE FUNCTION asyncjobs.written_workflow(_job bigint, _token bigint)
+    RETURNS bigint
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 0ebfba8bef09615c
 
 CREATE AGGREGATE asyncjobs.sum_histograms(bigint[]) (SFUNC = asyncjobs.add_histograms, STYPE = bigint[], INITCOND = '{}', COMBINEFUNC = asyncjobs.add_histograms, PARALLEL = s);

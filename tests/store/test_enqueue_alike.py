@@ -165,3 +165,23 @@ async def test_an_id_that_another_job_has_makes_the_call_fail_as_one_to_be_made_
     with pytest.raises(asyncpg.SerializationError):
         await jobs.enqueue(link, [a_row()] * 3, [1, 2, 3], [5] * 3)
     assert await connection.fetchval("SELECT count(*) FROM asyncjobs.jobs") == 1
+
+
+@pytest.mark.parametrize(
+    ("rows", "begins"),
+    [
+        ([a_row()], "%INSERT INTO%.jobs (%VALUES%"),
+        ([a_row()] * 3, "%WITH due AS%INSERT INTO%"),
+        ([a_row(), a_row(priority=1)], "%WITH written AS%INSERT INTO%"),
+    ],
+    ids=["one", "alike", "plain"],
+)
+async def test_the_server_keeps_a_plan_instead_of_making_one_for_each_call(link: Link, rows: list[NewRow], begins: str) -> None:
+    for call in range(12):
+        await jobs.enqueue(link, rows, [1000 + 10 * call + at for at in range(len(rows))], [5] * len(rows), reserve=7)
+    connection = await link.connection()
+    plans = await connection.fetchrow(
+        "SELECT custom_plans, generic_plans FROM pg_catalog.pg_prepared_statements WHERE statement LIKE $1", begins
+    )
+    assert plans is not None
+    assert tuple(plans) == (5, 7)  # it looks at five before it decides

@@ -1,5 +1,8 @@
 """Every way in which a member ends arrives at its gates, and what is kept and pruned of a workflow (`store/routines/gates`)."""
 
+import asyncio
+from typing import Any
+
 import pytest
 
 from asyncjobs.errors import DuplicateJob
@@ -158,6 +161,23 @@ async def test_workflow_whose_answer_was_lost_is_written_once(pair: Peers) -> No
     again = await workflows.enqueue(pair.a.link, plan, rows, ids, 7, again=True)
     assert (again.id, again.ids) == (written.id, written.ids)
     await pair.drain(pair.a)
+
+
+@pytest.mark.parametrize("fields", [{}, {"dedup_key": "x"}, {"serialization_key": "k"}], ids=str)
+async def test_workflow_that_is_committed_while_it_is_sent_again_is_written_once(pair: Peers, fields: dict[str, Any]) -> None:
+    plan, rows = flows.plan([([0], [1])]), [a_row(**fields), a_row(waits=True)]
+    ids = await door.give_ids(pair.a.link, 2)
+    await pair.a.begin()
+    written = await workflows.enqueue(pair.a.link, plan, rows, ids, 7)
+    again = asyncio.create_task(workflows.enqueue(pair.b.link, plan, rows, ids, 7, again=True))
+    await pair.waits_for_lock(pair.b)
+    await pair.a.commit()
+    assert ((await again).id, (await again).ids) == (written.id, written.ids)
+    if "dedup_key" in fields:
+        with pytest.raises(DuplicateJob, match=str(ids[0])):
+            await flows.write(pair, 1, [], fields={0: fields})
+    await pair.drain(pair.a)
+    assert await pair.admin.fetchval("SELECT count(*) FROM asyncjobs.workflows WHERE ended_at IS NOT NULL") == 1
 
 
 async def test_member_whose_dedup_key_a_job_has_refuses_the_workflow_as_a_whole(pair: Peers) -> None:

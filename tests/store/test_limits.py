@@ -86,7 +86,7 @@ async def test_a_killed_runner_keeps_its_permits_until_the_rescue_and_leaks_none
 async def test_what_is_throttled_is_in_the_way_of_nothing(claims: Claims) -> None:
     """12,000 jobs of a full tenant stand first (failure 37)."""
     await declare(claims.connection, each=1)
-    await enqueue(claims, *["api:full"] * 1200)
+    await enqueue(claims, *["api:full"] * 12_000)
     assert keys(await claims.claim(10)) == ["api:full"]
     await enqueue(claims, "api:other", None)
     assert keys(await claims.claim(10)) == ["api:other", None]

@@ -1,4 +1,4 @@
-"""Who watches limits while jobs run: how many permits are free that waiting jobs may have, and for how long a tenant is passed over."""
+"""Limits are watched while jobs run: how many permits are free that waiting jobs may have, and which key is passed over."""
 
 import asyncio
 import time
@@ -11,9 +11,11 @@ from asyncjobs.store.database import Connection
 #: Of each key with something waiting: how many permits it has left, how many of its jobs wait, and how often it was given one.
 _LOOK: Final = """
 WITH waiting AS (
-    SELECT limit_key AS key, count(*) AS waiting FROM asyncjobs.jobs WHERE status = 'pending' AND limit_key IS NOT NULL GROUP BY 1
+    SELECT limit_key AS key, count(*) AS waiting FROM asyncjobs.jobs
+    WHERE status = 'pending' AND limit_key IS NOT NULL GROUP BY 1
 ), running AS (
-    SELECT limit_key AS key, count(*) AS running FROM asyncjobs.jobs WHERE runner_id IS NOT NULL AND limit_key IS NOT NULL GROUP BY 1)
+    SELECT limit_key AS key, count(*) AS running FROM asyncjobs.jobs
+    WHERE runner_id IS NOT NULL AND limit_key IS NOT NULL GROUP BY 1)
 SELECT w.key, least(w.waiting, l.each - coalesce(r.running, 0)) AS could,
     (SELECT coalesce(sum(running), 0)::integer FROM running) AS running,
     (SELECT sum(t.served) FROM asyncjobs.limit_turns AS t WHERE t.key = w.key) AS served

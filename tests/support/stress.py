@@ -40,6 +40,7 @@ class Plan(msgspec.Struct, frozen=True):
     whole: float = 0.1  # that end in transactions of their own
     runner_timeout: float = 1.5
     work_seconds: float = 0.002  # of a job, or twice as much, or nothing
+    total: int = 0  # of the queue, over all processes; 0: none
 
 
 class Result(msgspec.Struct, frozen=True):
@@ -96,7 +97,7 @@ class Stress:
 
     def _program(self, number: int) -> Program:
         env = {"ASYNCJOBS_DSN": self.database.dsn, "SPOOL": str(self.folder / f"spool-{number}")}
-        env["WORK_SECONDS"] = str(self.plan.work_seconds)
+        env |= {"WORK_SECONDS": str(self.plan.work_seconds), "TOTAL": str(self.plan.total)}
         return Program.python("-m", "tests.programs.keyed", env=env)
 
     def _parts(self, count: int) -> list[list[NewRow]]:

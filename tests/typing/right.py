@@ -46,6 +46,7 @@ from asyncjobs import (
     Node,
     Outcome,
     Queue,
+    Results,
     Retry,
     Runner,
     Snooze,
@@ -571,6 +572,13 @@ async def add_up(numbers: list[int], title: str = "") -> str:
     return title
 
 
+@jobs.job("add pages up")
+async def add_pages_up(numbers: Results[float]) -> float:
+    async for page in numbers.pages(500):
+        assert_type(page, list[float])
+    return sum([one async for one in numbers]) / len(numbers)
+
+
 async def workflows(session: AsyncSession) -> None:
     async with jobs.workflow("sums", connection=session, correlation_id="c", max_members=5) as flow:
         node = flow.add(a_number.new(1))
@@ -583,6 +591,9 @@ async def workflows(session: AsyncSession) -> None:
         assert_type(part.add(add_up.new([node.result]), after=said), Node[str])
         flow.add(a_number.new(2), after=part)
         chain(flow, a_number.new(1), add_up.new([]))
+        assert_type(group.paged, Results[int])
+        flow.add(add_pages_up.new(group.paged))
+        flow.add(add_pages_up.new(Results([1.5, 2])))
     assert_type(await said.handle.result(), str)
     assert_type(group.ids, list[int])
     handle = jobs.workflow_of(flow.id)

@@ -22,6 +22,7 @@ from asyncjobs import (
     Lane,
     NewJob,
     Queue,
+    Results,
     Retry,
     Snooze,
     as_completed,
@@ -356,6 +357,12 @@ async def add_up(numbers: list[int]) -> str:
     return ""
 
 
+@jobs.job("pages")
+async def pages(some: Results[str]) -> None:
+    for _ in some:  # E
+        pass
+
+
 async def workflows() -> None:
     async with jobs.workflow("sums") as flow:
         node = flow.add(a_number.new(1))
@@ -363,6 +370,9 @@ async def workflows() -> None:
         flow.add(a_number.new(said.result))  # E
         flow.add(add_up.new(node.result))  # E
         flow.add(a_number.new(flow.add_many([a_number.new(1)]).results))  # E
+        flow.add(add_up.new(flow.add_many([a_number.new(1)]).paged))  # E
+        flow.add(pages.new(flow.add_many([a_number.new(1)]).results))  # E
+        flow.add(pages.new(flow.add_many([a_number.new(1)]).paged))  # E
         flow.add(a_number.new(1), after=said, when="died")  # E
         flow.add(a_number.new(1), after=17)  # E
         flow.add(a_number)  # E

@@ -43,7 +43,7 @@ BEGIN
         END IF;
         _heads := _heads || CASE WHEN _members IS NOT NULL THEN asyncjobs.arrive(_members) END;
         IF _freed IS NOT NULL THEN
-            PERFORM asyncjobs.free_permits(_freed, '{}', NULL, NULL);
+            _freed := asyncjobs.free_permits(_freed, '{}', NULL, NULL);
         END IF;
     END IF;
 
@@ -87,7 +87,7 @@ BEGIN
     IF _heads IS NOT NULL THEN
         RETURN QUERY SELECT h.* FROM asyncjobs.heads(_heads) AS h;
     END IF;
-    IF _is_limited OR _freed IS NOT NULL THEN
+    IF current_setting('asyncjobs_limits.touched', true) <> '' OR current_setting('asyncjobs_limits.opened', true) <> '' THEN
         RETURN QUERY SELECT s.* FROM asyncjobs.settled_limits() AS s;
     END IF;
 END $$;

@@ -16,9 +16,8 @@ BEGIN
         RAISE EXCEPTION 'these ids were not given by give_ids' USING ERRCODE = 'insufficient_privilege';
     END IF;
     IF _again THEN
-        SELECT m.workflow_id INTO enqueue_members.id FROM asyncjobs.members AS m
-        JOIN asyncjobs.jobs AS j ON j.id = m.job_id AND j.enqueue_token = _tokens[1] WHERE m.job_id = _ids[1];
-        IF FOUND THEN
+        id := asyncjobs.written_workflow(_ids[1], _tokens[1]);
+        IF id IS NOT NULL THEN
             ids := _ids;
             RETURN;
         END IF;
@@ -32,6 +31,12 @@ BEGIN
     _tokens := coalesce(_tokens, array_fill(asyncjobs.fresh_token(), ARRAY[cardinality(_made)]));
     SELECT e.ids, e.refused, e.statuses, e.later INTO ids, refused, statuses, later
     FROM asyncjobs.enqueue_rows(_ids, _tokens, _made, _own, false, 0, _lock_timeout, _now) AS e;
+    IF _again AND asyncjobs.written_workflow(_ids[1], _tokens[1]) IS NOT NULL THEN  -- it was committed while this call waited for it
+        id := asyncjobs.written_workflow(_ids[1], _tokens[1]);
+        ids := _ids;
+        refused := NULL;
+        RETURN;
+    END IF;
     IF refused IS NOT NULL THEN
         id := NULL;
         RETURN;

@@ -7,12 +7,10 @@ DECLARE
     _jobs bigint[];
     _back bigint[];
 BEGIN
-    SELECT l.ids INTO _jobs FROM asyncjobs.lock_dependents(_gates, 'broken') AS l;
+    SELECT t.ids INTO _jobs FROM asyncjobs.tell_dependents(_gates, 'broken') AS t;
     IF _jobs IS NULL THEN
         RETURN;
     END IF;
-    UPDATE asyncjobs.dependents AS d SET state = 'waiting'
-    WHERE d.gate_id = ANY (_gates) AND d.job_id = ANY (_jobs) AND d.state = 'broken';
     _back := ARRAY(
         SELECT j.id FROM asyncjobs.jobs AS j JOIN asyncjobs.members AS m ON m.job_id = ANY (ARRAY[j.id])
         WHERE j.id = ANY (_jobs) AND j.status || '' = 'cancelled' AND m.broken_by IS NOT NULL

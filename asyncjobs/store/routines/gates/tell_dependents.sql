@@ -1,0 +1,26 @@
+-- Tell at most 500 dependents of these gates which are in this state what the gates say now: who waits, that they are open (released, or
+-- broken); who was broken, to wait again. Their rows in `jobs` are locked with it, those that nobody else has locked; `ids` is null when there are
+-- none. `are_all`: no others are left. Those whose row is gone (a stranger deleted it) wait no more.
+CREATE FUNCTION asyncjobs.tell_dependents(_gates bigint[], _state text, OUT ids bigint[], OUT are_all boolean) LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    _found bigint[];
+BEGIN
+    WITH locked AS MATERIALIZED (
+        SELECT f.job_id, l.id
+        FROM (SELECT DISTINCT d.job_id FROM asyncjobs.dependents AS d
+              WHERE d.gate_id = ANY (_gates) AND d.state = _state AND d.state <> 'released' ORDER BY d.job_id LIMIT 500) AS f
+        LEFT JOIN LATERAL (SELECT j.id FROM asyncjobs.jobs AS j WHERE j.id = ANY (ARRAY[f.job_id]) FOR UPDATE SKIP LOCKED) AS l ON true),
+    told AS (
+        UPDATE asyncjobs.dependents AS d
+        SET state = CASE WHEN _state = 'broken' THEN 'waiting' WHEN d.rule = 'ended' OR g.dead = 0 THEN 'released' ELSE 'broken' END
+        FROM locked AS l, asyncjobs.gates AS g
+        WHERE d.job_id = ANY (ARRAY[l.id]) AND d.gate_id = ANY (_gates) AND d.state = _state AND g.id = ANY (ARRAY[d.gate_id]))
+    SELECT array_agg(l.job_id), array_agg(l.id) FILTER (WHERE l.id IS NOT NULL) INTO _found, ids FROM locked AS l;
+    are_all := coalesce(cardinality(_found), 0) < 500 AND coalesce(cardinality(_found) = cardinality(ids), _found IS NULL);
+    IF cardinality(_found) > coalesce(cardinality(ids), 0) THEN
+        DELETE FROM asyncjobs.dependents AS d
+        WHERE d.gate_id = ANY (_gates) AND d.job_id = ANY (_found)
+          AND NOT EXISTS (SELECT FROM asyncjobs.jobs AS j WHERE j.id = ANY (ARRAY[d.job_id]));
+    END IF;
+END $$;
