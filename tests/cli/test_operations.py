@@ -70,6 +70,7 @@ async def test_a_drain_says_how_many_still_run(dsn: str, connection: Connection)
     await insert_job(connection, status="processing")
     said = await cli("drain", "--queue", "default", "--timeout", "0", dsn=dsn)
     assert (said.code, said.out) == (failures.NOT_DONE, "default: 1 still run after 0:00:00\n")
+    assert "`asyncjobs jobs running` says which" in said.err
     assert (await cli("runners", "--json", dsn=dsn)).data[0]["host"] == "test"
 
 
