@@ -71,3 +71,16 @@ async def test_full_claim_is_followed_by_no_second_look() -> None:
     async with working(Queue(concurrency=2), others=True) as harness:
         await harness.answer(2)
         assert harness.timers == []
+
+
+async def test_a_coordinator_that_has_a_reason_claims_before_it_looks() -> None:
+    async with working(Queue(concurrency=2), others=True) as harness:
+        await harness.answer(0)
+        harness.coordinator.wake()
+        harness.fire()
+        assert (asked_for(await harness.asks()), harness.line.looks) == ([(None, 2)], [])
+        await harness.answer(1)
+        assert asked_for(await harness.asks()) == [], "and looks then"
+        assert len(harness.line.looks) == 1
+        harness.line.looks[0][1].set_result(set())
+        await harness.turn()
