@@ -223,6 +223,7 @@ MUTANTS: tuple[Simulated, ...] = (
             "WHERE t.duty = l.job_name"),
     ), needs=_dozes),
     Simulated("the coordinator's flag is cleared after the fetch", patches=broken.answered_late, needs=_late),
+    Simulated("a lot calls nobody", patches=broken.nobody_called, needs=_calm),
     Simulated("everybody is woken before the LISTEN", patches=broken.wake_first, needs=_calm),
     Simulated("promotion tells nobody", patches=broken.promote_silently, needs=_calm),
     Simulated("a NOTIFY that failed is forgotten", patches=broken.forget_marks, needs=_fragile),
