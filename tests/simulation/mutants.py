@@ -335,7 +335,8 @@ MUTANTS: tuple[Simulated, ...] = (
         Change("count_arrivals", "PERFORM asyncjobs.take_dependents_back(_closed);", ""),
     ), needs=_flows),
     Simulated("a gate releases although its workflow is cancelled", (
-        Change("release_dependents", "AND w.cancel_requested_at IS NOT NULL)\n        RETURNING", "AND false)\n        RETURNING"),
+        Change("release_dependents", "AND w.cancel_requested_at IS NOT NULL)\n        RETURNING",
+               "AND false)\n        RETURNING"),
     ), needs=_flows),
     Simulated("a second attempt spawns anew", (
         Change("spawn_members", "WHERE m.spawned_by = _job", "WHERE m.spawned_by = -_job"),

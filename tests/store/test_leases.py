@@ -287,7 +287,13 @@ async def test_beat_names_the_peers_that_are_awake(database: Database, connectio
     await connection.execute("UPDATE asyncjobs.runners SET stopped_at = NULL")
     link = database.link("registering")
     same: dict[str, Any] = {"host": "h", "pid": 1, "version": "1", "types": ["b", "a"], "queues": ["q"], "slots": {"q": {"": 1}}}
-    others = [{"types": ["a"]}, {"queues": ["r"]}, {"slots": {"q": {"": 2}}}, {"prefetch": {"q": 5}}, {"versions": {"a": 2}}]
+    others: list[dict[str, Any]] = [
+        {"types": ["a"]},
+        {"queues": ["r"]},
+        {"slots": {"q": {"": 2}}},
+        {"prefetch": {"q": 5}},
+        {"versions": {"a": 2}},
+    ]
     alike = {"types": ["a", "b"], "host": "i", "pid": 2, "duties": ["prune"]}
     for id, fields in enumerate([{}, alike, *others], 11):
         await runners.register(link, id, **(same | fields))
