@@ -66,10 +66,12 @@ async def sweep(link: Link, after: str | None, most: int) -> tuple[str | None, i
 
 async def listed(link: Link) -> list[LimitRow]:
     """All limits, and totals of queues."""
-    return [
-        LimitRow(**{**dict(row), "by_hand": msgspec.json.decode(row["by_hand"]), "differing": list(row["differing"])})
-        for row in await link.fetch("list_limits", 10_000)
-    ]
+    return [_limit(dict(row)) for row in await link.fetch("list_limits", 10_000)]
+
+
+def _limit(row: dict[str, Any]) -> LimitRow:
+    row |= {"by_hand": msgspec.json.decode(row["by_hand"]), "differing": list(row["differing"])}
+    return LimitRow(**row)
 
 
 async def keys_of(link: Link, name: str, most: int) -> list[KeyRow]:

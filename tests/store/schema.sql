@@ -1378,7 +1378,7 @@ CREATE FUNCTION asyncjobs.finish_completed(_runner bigint, _ids bigint[], _token
     SET enable_mergejoin TO 'off'
     SET lock_timeout TO '100ms'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 80c2ed479d101491
+-- body: 1a57724231a59d08
 
 CREATE FUNCTION asyncjobs.finish_one(_runner bigint, _id bigint, _token bigint, _result text, _dropped text, _queue text, _types text[], _next_token bigint)
     RETURNS SETOF asyncjobs.answer
@@ -1465,10 +1465,10 @@ CREATE FUNCTION asyncjobs.found_below(_found bigint[], _before bigint, _look int
 -- body: SQL
 
 CREATE FUNCTION asyncjobs.free_permits(_freed text[], _keys text[], _queues text[], _lanes text[])
-    RETURNS text[]
+    RETURNS void
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: f7fc4fb98b0da231
+-- body: dde284689af8419c
 
 CREATE FUNCTION asyncjobs.fresh_token()
     RETURNS bigint
@@ -1828,10 +1828,16 @@ CREATE FUNCTION asyncjobs.let_keys_go(_ids bigint[], _dead bigint[] DEFAULT NULL
 -- body: 9fa765494e7b935b
 
 CREATE FUNCTION asyncjobs.limit_groups(_queue text, _lane text, _names text[], _seen text[], _suspects boolean DEFAULT false)
-    RETURNS TABLE(name text, lane text, served double precision, total integer, each integer, every double precision, burst integer, weight double precision)
-    LANGUAGE sql
-    STABLE
--- body: SQL
+    RETURNS TABLE(name text, lane text, served double precision)
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET enable_sort TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 6d4cea720a04eb4d
 
 CREATE FUNCTION asyncjobs.limit_name(_key text)
     RETURNS text
@@ -1852,6 +1858,12 @@ CREATE FUNCTION asyncjobs.limit_side(_status text)
     RETURNS integer
     LANGUAGE sql
     IMMUTABLE PARALLEL SAFE
+-- body: SQL
+
+CREATE FUNCTION asyncjobs.limit_slots(_keys text[])
+    RETURNS integer[]
+    LANGUAGE sql
+    IMMUTABLE
 -- body: SQL
 
 CREATE FUNCTION asyncjobs.limited_share(_queue text, _lane text, _limit integer, _slots integer, _types text[], _suspects boolean, OUT room integer, OUT slots integer, OUT is_first boolean)
@@ -2205,7 +2217,7 @@ CREATE FUNCTION asyncjobs.open_turns(_freed text[], _keys text[], _queues text[]
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: c207376d42775f35
+-- body: cfee51d61819ae32
 
 CREATE FUNCTION asyncjobs.orphans(_limit integer)
     RETURNS TABLE(id bigint, runner_id bigint, claim_token bigint, status text)
@@ -2282,10 +2294,8 @@ CREATE FUNCTION asyncjobs.pick_limited(_queue text, _lane text, _limit integer, 
     SET enable_seqscan TO 'off'
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
-    SET enable_bitmapscan TO 'off'
-    SET enable_sort TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 9b388d9e613282f9
+-- body: 0235e759f29ae958
 
 CREATE FUNCTION asyncjobs.promote(_batch integer, _from timestamp with time zone, _blocked text[], OUT promoted integer, OUT queues text[], OUT urgent_queues text[], OUT keys text[], OUT next_due_seconds double precision, OUT skipped boolean, OUT reached_at timestamp with time zone, OUT scan_seconds double precision, OUT expired jsonb)
     RETURNS record
@@ -2940,7 +2950,7 @@ CREATE FUNCTION asyncjobs.take_leases(_holder text, _held text[], _served text[]
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 0feb1b0f9018c970
 
-CREATE FUNCTION asyncjobs.take_turns(_queue text, _name text, _lane text, _limit integer, _ahead double precision, _types text[], _suspects boolean, _versions jsonb, _total integer, _each integer, _every double precision, _burst integer, _weight double precision, INOUT _seen text[], INOUT _picked tid[], OUT is_any boolean)
+CREATE FUNCTION asyncjobs.take_turns(_queue text, _name text, _lane text, _limit integer, _ahead double precision, _types text[], _suspects boolean, _versions jsonb, INOUT _seen text[], INOUT _picked tid[], OUT is_any boolean)
     RETURNS record
     LANGUAGE plpgsql
     SET plan_cache_mode TO 'force_generic_plan'
@@ -2950,7 +2960,7 @@ CREATE FUNCTION asyncjobs.take_turns(_queue text, _name text, _lane text, _limit
     SET enable_bitmapscan TO 'off'
     SET enable_sort TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: de3196c6b733e92c
+-- body: 1b5b3657a612222e
 
 CREATE FUNCTION asyncjobs.tell(_payload text)
     RETURNS void

@@ -43,7 +43,7 @@ BEGIN
         END IF;
         _heads := _heads || CASE WHEN _members IS NOT NULL THEN asyncjobs.arrive(_members) END;
         IF _freed IS NOT NULL THEN
-            _freed := asyncjobs.free_permits(_freed, '{}', NULL, NULL);
+            PERFORM asyncjobs.free_permits(_freed, '{}', NULL, NULL);
         END IF;
     END IF;
 

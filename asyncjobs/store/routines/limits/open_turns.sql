@@ -6,26 +6,19 @@ SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     _names text[];
     _opened text[];
-    _is_closed boolean; _is_full boolean;  -- a key, a total
 BEGIN
-    PERFORM pg_advisory_xact_lock_shared(hashtext('asyncjobs.limit'), s.slot) FROM (
-        SELECT hashtext(k.key) & 4095 AS slot FROM unnest(_freed || _keys) AS k(key)
-        UNION SELECT hashtext(asyncjobs.limit_name(k.key)) & 4095 FROM unnest(_freed || _keys) AS k(key) ORDER BY slot) AS s;
-    SELECT EXISTS (SELECT FROM asyncjobs.limit_turns AS t WHERE t.key = ANY (_freed || _keys) AND t.state <> 'open'),
-        EXISTS (SELECT FROM asyncjobs.limits AS l WHERE l.kind = 'limit' AND l.is_full
-            AND l.name = ANY (ARRAY(SELECT asyncjobs.limit_name(u.key) FROM unnest(_freed) AS u(key))))
-    INTO _is_closed, _is_full;
-    IF _is_full THEN
-        _names := ARRAY(SELECT l.name FROM asyncjobs.limits AS l
-            WHERE l.kind = 'limit' AND l.name = ANY (ARRAY(SELECT asyncjobs.limit_name(u.key) FROM unnest(_freed) AS u(key))) AND l.is_full
-            FOR UPDATE SKIP LOCKED);
+    PERFORM pg_advisory_xact_lock_shared(hashtext('asyncjobs.limit'), s.slot) FROM unnest(asyncjobs.limit_slots(_freed || _keys)) AS s(slot);
+    _names := ARRAY(SELECT l.name FROM asyncjobs.limits AS l
+        WHERE l.kind = 'limit' AND l.name = ANY (ARRAY(SELECT asyncjobs.limit_name(u.key) FROM unnest(_freed) AS u(key))) AND l.is_full
+        FOR UPDATE SKIP LOCKED);
+    IF cardinality(_names) > 0 THEN
         UPDATE asyncjobs.limits AS l SET is_full = false, opened_at = asyncjobs.moment() WHERE l.kind = 'limit' AND l.name = ANY (_names);
         SELECT array_agg(DISTINCT q.queue) INTO _opened
         FROM (SELECT DISTINCT u.queue FROM asyncjobs.runners AS r CROSS JOIN unnest(r.queues) AS u(queue)) AS q
         WHERE EXISTS (SELECT FROM unnest(_names) AS n(name) JOIN asyncjobs.limit_turns AS t ON t.name = n.name
             WHERE t.queue = q.queue AND t.state = 'open');
     END IF;
-    IF _is_closed THEN
+    IF EXISTS (SELECT FROM asyncjobs.limit_turns AS t WHERE t.key = ANY (_freed || _keys) AND t.state <> 'open') THEN
         WITH opened AS (
             UPDATE asyncjobs.limit_turns AS t SET state = 'open', opens_at = NULL, turned_at = asyncjobs.moment(), rested = t.rested OR t.state = 'idle'
             FROM (SELECT c.key, c.queue, c.lane FROM asyncjobs.limit_turns AS c

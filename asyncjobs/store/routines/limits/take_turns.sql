@@ -4,23 +4,23 @@
 -- jobs are the caller's to write.
 CREATE FUNCTION asyncjobs.take_turns(
     _queue text, _name text, _lane text, _limit integer, _ahead float8, _types text[], _suspects boolean, _versions jsonb,
-    _total integer, _each integer, _every float8, _burst integer, _weight float8, INOUT _seen text[], INOUT _picked tid[], OUT is_any boolean)
+    INOUT _seen text[], INOUT _picked tid[], OUT is_any boolean)
 LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
 SET enable_bitmapscan = off SET enable_sort = off SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    _locked record;
-    _keys text[];
+    _keys text[]; _places tid[]; _turns tid[];
     _most integer := _limit - cardinality(_picked);
+    _total integer; _each integer; _every float8; _burst integer; _weight float8;
     _now timestamptz;
     _found tid[];
 BEGIN
+    SELECT l.total, l.each, l.every, l.burst, l.weight INTO _total, _each, _every, _burst, _weight
+    FROM asyncjobs.limits AS l WHERE l.kind = 'limit' AND l.name = _name;
     IF _total IS NOT NULL THEN
         _most := asyncjobs.limit_room('limit', _name, _most, _picked);
     END IF;
-    _locked := asyncjobs.lock_turns(_queue, _name, _lane, _most, _ahead, _suspects, _seen);
-    _keys := _locked.keys;
-    _ahead := _locked.ahead;
+    SELECT o.keys, o.places, o.turns, o.ahead INTO _keys, _places, _turns, _ahead FROM asyncjobs.lock_turns(_queue, _name, _lane, _most, _ahead, _suspects, _seen) AS o;
     is_any := _keys IS NOT NULL;
     IF NOT is_any THEN
         RETURN;
@@ -34,7 +34,7 @@ BEGIN
                     WHERE asyncjobs.limit_side(r.status) = 1 AND r.limit_key = u.key AND r.runner_id IS NOT NULL
                     ORDER BY r.limit_key, r.queue LIMIT _each) AS r) + (
                 SELECT count(1) FROM asyncjobs.jobs AS p WHERE p.ctid = ANY (_picked) AND p.limit_key = u.key) END)) AS permits
-        FROM unnest(_keys, _locked.places, _locked.turns) WITH ORDINALITY AS u(key, place, turn, at) JOIN asyncjobs.limit_keys AS k ON k.ctid = u.place),
+        FROM unnest(_keys, _places, _turns) WITH ORDINALITY AS u(key, place, turn, at) JOIN asyncjobs.limit_keys AS k ON k.ctid = u.place),
     heads AS MATERIALIZED (  -- (one more tells that something is left)
         SELECT a.key, a.place, a.turn, a.permits, least(a.permits, a.quota) AS most, ARRAY(
             SELECT j.ctid FROM asyncjobs.jobs AS j
