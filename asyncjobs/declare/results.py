@@ -68,7 +68,7 @@ class Results(Generic[T_co]):
         """So many at a time: one read of the database each. InvalidOption for a size below 1; UndecodablePayload names an
         upstream whose result is not there, or does not fit.
         """
-        if isinstance(size, bool) or not isinstance(size, int) or size < 1:
+        if not _is_size(size):
             raise InvalidOption(f"size={size!r}: give how many results are read at once, 1 or more.", option="size")
         if self._given is not None:
             for start in range(0, len(self._given), size):
@@ -102,18 +102,23 @@ class Results(Generic[T_co]):
             raise UsageError("results of a group cannot be handed on: enqueue what your handler has made of them.")
         return list(self._given)
 
-    @classmethod
-    def of_payload(cls, hint: Any, value: Any, dec_hook: Callable[[type, Any], Any]) -> "Results[Any]":
+    @staticmethod
+    def of_payload(hint: Any, value: Any, dec_hook: Callable[[type, Any], Any]) -> "Results[Any]":
         """Asyncjobs' own: what a payload has, as the parameter's type says. TypeError for what is no list."""
         item = (*get_args(hint), Any)[0]
         if isinstance(value, dict) and value.keys() == {RESULTS}:
-            made = cls()
+            made = Results[Any]()
             made._given, made._range = None, tuple(value[RESULTS])
             made._decoder = msgspec.json.Decoder(item, dec_hook=dec_hook)
             return made
         if not isinstance(value, list):
             raise TypeError(f"expected array, got {kind_of(value)}")
-        return cls(msgspec.convert(value, list[item], dec_hook=dec_hook))
+        given: list[Any] = msgspec.convert(value, list[item], dec_hook=dec_hook)  # type: ignore[valid-type]
+        return Results[Any](given)
+
+
+def _is_size(size: object) -> bool:
+    return isinstance(size, int) and not isinstance(size, bool) and size > 0
 
 
 def is_results(hint: Any) -> bool:

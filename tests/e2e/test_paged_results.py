@@ -66,7 +66,7 @@ async def test_they_are_of_the_type_that_the_parameter_says(where: Opening) -> N
     async with where(jobs):
         async with jobs.workflow("typed") as flow:
             done = flow.add(index.new(flow.add_many(fetch.new(url) for url in ("a", "b")).paged))
-            none = flow.add(index.new(flow.add_many(fetch.new(url) for url in ()).paged))
+            none = flow.add(index.new(flow.add_many(fetch.new(str(n)) for n in range(0)).paged))
         await run_until_idle(jobs)
         assert await done.handle.result(timeout=5) == ["a 2026", "b 2026"]
         assert await none.handle.result(timeout=5) == []

@@ -1,4 +1,4 @@
-"""Plain jobs pay nothing for workflows (P19): no call that enqueues, claims or ends them asks a table of gates for anything.
+"""Plain jobs pay nothing for workflows: no call that enqueues, claims or ends them asks a table of gates for anything.
 
 Another transaction has these tables locked, for reading, too. Whatever asked for a row of theirs would wait, and give up.
 """

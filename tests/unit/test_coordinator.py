@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from asyncjobs.model.claim import FRONT
+from asyncjobs.model.claim import FRONT, Claimed
 from asyncjobs.runtime.coordinator import QUIET_SECONDS
 from asyncjobs.runtime.orders import Scanned
 from asyncjobs.runtime.slots import SlotsError
@@ -38,10 +38,10 @@ async def test_slots_of_a_call_that_failed_are_given_back_and_it_asks_again_at_t
         await harness.end(1)
         assert [scan.start for scan in await harness.asks()] == [(100, 2)]
         harness.coordinator.wake(front=True)
-        harness.line.is_open.clear()
+        harness.line.open.clear()
         await harness.fail()
         assert (harness.free, await harness.asks()) == ({None: 1}, [])
-        harness.line.is_open.set()
+        harness.line.open.set()
         assert [scan.start for scan in await harness.asks()] == [FRONT]
         await harness.fail()
         assert [scan.start for scan in await harness.asks()] == [FRONT]
@@ -295,3 +295,19 @@ async def test_more_jobs_than_it_asked_for_are_a_defect() -> None:
         await harness.turn()
         with pytest.raises(SlotsError, match="more than"):
             harness.task.result()
+
+
+async def test_slots_of_attempts_that_end_at_once_are_asked_for_with_the_others() -> None:
+    async with working(Queue(concurrency=5)) as harness:
+        start, loop = harness.coordinator.start, asyncio.get_running_loop()
+
+        def starts_and_ends(job: Claimed, lane: str | None) -> None:
+            start(job, lane)
+            loop.call_soon(harness.ends, job.id)
+
+        harness.coordinator.start = starts_and_ends  # type: ignore[method-assign]
+        await harness.asks()
+        harness.send()
+        harness.coordinator.wake()
+        await harness.answer(2, number=1)
+        assert asked_for(await harness.asks()) == [(None, 5)], "two calls would take turns with two and three slots"
