@@ -38,6 +38,12 @@ LOOKS = {
     "dark-1920": (1920, 1080, "dark"),
 }
 
+#: Tables that are seen whole, with their last column, at this width.
+WIDE = 1400
+WHOLE = {"jobs", "search", "keys", "stuck", "dead", "dead-errors", "queues", "schedules", "breakers", "running", "workflows"}
+CUT = """[...document.querySelectorAll('.scroll')].filter(one => one.scrollWidth > one.clientWidth + 1)
+    .map(one => one.getAttribute('aria-labelledby') || one.className)"""
+
 TOKEN = "operator-0123456789"
 
 
@@ -72,6 +78,8 @@ async def test_every_page_is_fit_for_everybody(chrome: Any, base: str, ids: dict
         for name, path in paths.items():
             await person.goes(path)
             faults[name] = await person.faults()
+            if width >= WIDE and name in WHOLE:
+                faults[name] += [f"{one} is cut at its right" for one in await person.page.evaluate(CUT)]
             await person.takes_a_picture(f"{look}-{name}")
     assert {name: found for name, found in faults.items() if found} == {}
 
