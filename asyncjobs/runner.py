@@ -15,6 +15,7 @@ from typing import Final, final
 from asyncjobs.dsn import place_of
 from asyncjobs.errors import ConfigurationError
 from asyncjobs.model.outcome import Duration
+from asyncjobs.model.peers import Lot
 from asyncjobs.runtime.duty_set import Duties
 from asyncjobs.runtime.health import STANDSTILL_SECONDS, RunnerHealth
 from asyncjobs.runtime.heartbeat import Heartbeat
@@ -189,6 +190,12 @@ class Runner:
         coordinator = self.parts.queues.get(queue)
         if coordinator is not None:
             coordinator.wake(front=front)
+
+    def hear_queue(self, queue: str, lot: Lot | None, *, front: bool, is_own: bool) -> None:
+        """The same, as a notification says."""
+        coordinator = self.parts.queues.get(queue)
+        if coordinator is not None:
+            coordinator.hear(lot, front=front, is_own=is_own)
 
     def wake_keys(self) -> None:
         """Heads of keys are to be dispatched."""

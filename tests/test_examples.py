@@ -188,7 +188,8 @@ def test_example_prints_what_it_promises(name: str, environment: dict[str, str],
 def test_no_example_is_left_out() -> None:
     there = {path.name for path in EXAMPLES.iterdir() if not path.name.startswith("__")}
     deployed = {"worker.py", "docker-compose.yml", "kubernetes", "monitoring"}  # tests/test_deployment.py
-    assert there == OUTPUT.keys() | deployed | {"webhooks"}  # the webhooks have tests/e2e/test_demo.py
+    elsewhere = {"webhooks", "shop"}  # tests/e2e/test_demo.py, tests/documents/test_tutorial.py
+    assert there == OUTPUT.keys() | deployed | elsewhere
 
 
 def test_events_of_the_demo_are_what_their_generator_makes() -> None:

@@ -155,6 +155,8 @@ async def drain(
         {"running": running},
         lambda: f"{screen.text(name)}: {running} still run{after}" if running else f"{screen.text(name)}: nothing runs any more",
     )
+    if running:
+        asked.note("it stays paused; `asyncjobs jobs running` says which, and `asyncjobs resume` lets it go on.")
     return NOT_DONE if running else None
 
 

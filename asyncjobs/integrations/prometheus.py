@@ -274,8 +274,8 @@ class _Held(Collector):
                     states.add_metric((service, state), sum(_named(one) == service and one.state == state for one in breakers))
             for name, (_, value) in _LIMITS.items():
                 for limit in sample.limits:
-                    labels = (limit.name, "") if limit.kind == "limit" else ("", limit.name)
-                    limits[name].add_metric(labels, value(limit))
+                    of = (limit.name, "") if limit.kind == "limit" else ("", limit.name)
+                    limits[name].add_metric(of, value(limit))
             at.add_metric((), moment)
         yield from (jobs, oldest, dead_letters, keys, failed, flows, oldest_flow, states, *limits.values(), at)
 

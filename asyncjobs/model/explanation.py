@@ -300,6 +300,8 @@ def _crowded(facts: Facts) -> Explanation | None:
         return None
     if room.own:
         what = f'all slots of its lane "{facts.lane}" are taken ({room.own}), and so are the general ones ({room.general})'
+    elif not room.general:
+        what = f'the queue "{facts.queue}" keeps all its slots for lanes, and it has none of these'
     else:
         what = f'all general slots of the queue "{facts.queue}" are taken ({room.general}), and the others are kept for lanes'
     return _explained(facts, "lane full", f"{what}: {facts.ahead} come first.", since=facts.run_at, ahead=facts.ahead)

@@ -1,5 +1,6 @@
 """What a doctor makes of what it sees (`model/signs.py`): findings with severity, evidence and remedy."""
 
+import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import Final, Literal, TypeAlias
@@ -252,7 +253,10 @@ def _old(signs: Signs) -> Iterator[Symptom]:
 def _failing(signs: Signs) -> Iterator[Symptom]:
     for type, attempts in signs.failing:
         evidence = f"{type}: {attempts:,} attempts within an hour, and none succeeded"
-        remedy = "asyncjobs jobs list --status failed says why; pause the type (asyncjobs pause --type) until it is mended"
+        remedy = (
+            f"asyncjobs jobs list --status failed --status dead --type {shlex.quote(type)} says why; "
+            "pause the type (asyncjobs pause --type) until it is mended"
+        )
         yield Symptom("critical", "a type fails each time", evidence, remedy)
 
 

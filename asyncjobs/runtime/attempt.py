@@ -213,7 +213,7 @@ class Attempt:
 
     @property
     def keeps_payload(self) -> bool:
-        """Whether the job's payload stays when it has completed: as its enqueue said, its type, or its app, the nearest of them."""
+        """Whether the job's payload stays when it has completed: as its enqueue says, else its type, else its app."""
         keeps = self.definition.keeps_payload if self.claimed.keep_payload is None else self.claimed.keep_payload
         return self._surroundings.keeps_payload if keeps is None else keeps
 

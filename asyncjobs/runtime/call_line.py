@@ -198,6 +198,11 @@ class CallLine:
         return self._ledger.aside
 
     @property
+    def is_open(self) -> bool:
+        """Whether it is worth while to ask for jobs."""
+        return self._open.is_set()
+
+    @property
     def is_idle(self) -> bool:
         """Whether every outcome is written, or set aside, and no call is under way or in doubt."""
         return not (self._ledger.has_ready or self._is_calling or self._doubt.is_raised)

@@ -8,9 +8,9 @@ and nowhere else, but for the next job of a key, for which its actor takes a slo
 1. It asks for exactly the free slots: a scan per lane with free slots of its own, and one for the general slots; to that one
    comes what is missing of `prefetch` when half of it is gone: jobs that wait here for a slot (`runtime/stock.py`).
 2. Every reason to look (a notification, an enqueue of this process, a due job, the time-out) notes how many calls of the line
-   had been sent. A lane has seen it when a scan of a later call came back short, and had started at the front. Until then it is
-   hungry: whatever happens while its scan waits, or is under way, leaves it so. A flag that is cleared when the answer arrives
-   would forget exactly that.
+   had been sent, for each lane. A lane has seen it when a scan of a later call came back short, and had started at the front.
+   Until then it is hungry: whatever happens while its scan waits, or is under way, leaves it so. A flag that is cleared when the
+   answer arrives would forget exactly that.
 3. A freed slot is no reason by itself: when the last scan came back short, nothing was there. But the end of a workflow's
    member is one: it may make others pending in the call that writes it, and these start there. And a hungry lane asks again at
    once when a slot becomes free, so a slot never stays empty while work is known to wait (P4). The coordinator is woken before
@@ -18,15 +18,18 @@ and nowhere else, but for the next job of a key, for which its actor takes a slo
 4. Rows that are locked (another runner's claim, a verb, a stranger's transaction) are skipped, not absent, and nobody
    notifies when they are let go. So a scan that came back short is followed by a look whether anything is there that it would
    have taken: after 20 ms while other runners live, else after 0.2 s; one look for all scans of that time, since it costs less
-   than a scan. If something is there the scan is made again; as long as it comes back short the pauses double, up to a second.
+   than a scan. (It leaves out what became pending in the last 15 ms, so a scan that was sent just before it has another.) If
+   something is there the scan is made again; as long as it comes back short the pauses double, up to a second.
 5. A call that failed leaves its lanes hungry, and they start at the front. While the line is closed nothing is asked for.
 6. The time-out is that of all coordinators of the runner, and rings for all of them in the same turn of the loop: what they
    look for then is one statement.
 7. A slot is with the coordinator from when it is taken until an attempt has it or it is given back, whatever ends the task in
    between. An attempt that ends passes it on to the next that waits here, or gives it back: that needs no task.
 
-8. The end of a job that has a limit, or whose queue has a total, is a reason to look: a permit is free with it.
-9. Where a budget was given (`runtime/budget.py`), a scan asks for no more than is left of it.
+8. Of what a notification tells, some of the runners that hear it look, and others see to it that these do: `runtime/herd.py`. One
+   that was called, and has found what it answers for, needs no second look (4).
+9. The end of a job that has a limit, or whose queue has a total, is a reason to look: a permit is free with it.
+10. Where a budget was given (`runtime/budget.py`), a scan asks for no more than is left of it.
 
 The queue is *quiet* while nothing that is known of waits for its general slots: the last scan came back short, it is no older
 than 0.1 s, and nothing has woken the coordinator since. That is for the actors of keys to know (`runtime/keys.py`).
@@ -34,7 +37,8 @@ than 0.1 s, and nothing has woken the coordinator since. That is for the actors 
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 from math import inf
 from operator import attrgetter
 from typing import Final, Protocol
@@ -42,6 +46,7 @@ from typing import Final, Protocol
 import msgspec
 
 from asyncjobs.model.claim import FRONT, Ack, Claimed, Scan
+from asyncjobs.model.peers import Lot
 from asyncjobs.model.scan import ScanStart
 from asyncjobs.runtime.alarm import Alarm
 from asyncjobs.runtime.attempt import Attempt, Surroundings
@@ -51,6 +56,7 @@ from asyncjobs.runtime.call_line import CallLine
 from asyncjobs.runtime.clock import TIMER_MARGIN_SECONDS, boottime
 from asyncjobs.runtime.definition import JobDefinition
 from asyncjobs.runtime.expiry import has_expired
+from asyncjobs.runtime.herd import LOOKS_AFTER_SECONDS, Herd, Place, alone
 from asyncjobs.runtime.orders import NoAnswer, Scanned, order_of
 from asyncjobs.runtime.polling import Polling
 from asyncjobs.runtime.probation import Probation
@@ -61,6 +67,8 @@ from asyncjobs.settings import Queue
 
 #: How long another claim may hold rows locked that it will not keep.
 SECOND_LOOK_SECONDS: Final = 0.02
+#: A look leaves out what became pending so lately (`skipped.sql`); with some time for the clocks.
+FRESH_SECONDS: Final = 0.019
 #: Without other runners only verbs and strangers lock rows.
 LONELY_LOOK_SECONDS: Final = 0.2
 LONGEST_LOOK_SECONDS: Final = 1.0
@@ -92,19 +100,23 @@ class Shared(msgspec.Struct, frozen=True, kw_only=True):
     verify: Callable[[Attempt, Ack], None]  # of a job that was completed inside its handler's transaction
     note: Callable[[Attempt, Ack], None]  # for the roll-ups
     others: Callable[[], int]  # other runners that may hold rows locked
+    place: Place = alone  # among its peers, of a lot
+    tell: Callable[[str, int | None], None] = lambda *_: None  # the others, of so many jobs of a queue, or all of them
     budget: Budget | None = None  # None: it starts as many jobs as there are
 
 
 class LaneSlots:
     """The slots of one kind, and what has been seen of the jobs that may have them. `name` None: the general ones."""
 
-    __slots__ = ("name", "seen", "slots", "start")
+    __slots__ = ("is_asking", "name", "reason", "seen", "slots", "start")
 
     def __init__(self, name: str | None, size: int) -> None:
         self.name = name
         self.slots = Slots(size)
         self.start = ScanStart()
+        self.reason = 0  # calls that had been sent when there was the last reason to look
         self.seen = -1  # the number of the last call that saw everything
+        self.is_asking = False  # a scan has its free slots
 
 
 class Coordinator:
@@ -124,7 +136,10 @@ class Coordinator:
         self._shared = shared
         self._line = shared.line
         self._alarm = Alarm()
-        self._reason = 0  # calls that had been sent when there was the last reason to look
+        self._herd = Herd(queue.concurrency, place=shared.place, tell=partial(shared.tell, queue.name), others=shared.others)
+        self._is_only_called = False  # whether nothing but being called was a reason since the last scan
+        self._looked_at = -inf  # when the last look was sent
+        self._skipped_at = -inf  # when the last scan was sent that may have skipped something
         self._has_reason = True  # whether some lane has not seen it: then a slot that is freed is one, too
         self._short: set[str | None] = set()  # lanes whose scan came back short since the last look for what it skipped
         self._short_at = -inf  # when the last scan for general slots was sent that came back short
@@ -143,10 +158,10 @@ class Coordinator:
         while not self.is_stopped:
             lanes = await self._await_reason()
             try:
-                if self._is_look_due:
-                    await self._look_for_skipped()
                 if lanes:
                     await self._claim(lanes)
+                elif self._is_look_due:
+                    await self._look_for_skipped()
             except NoAnswer:
                 pass  # the line says when it is worth while to ask again
 
@@ -163,7 +178,7 @@ class Coordinator:
     def _hungry(self) -> list[LaneSlots]:
         if self._budget is not None and not self._budget.left:
             return []
-        unseen = [lane for lane in self.lanes.values() if lane.seen <= self._reason]
+        unseen = [lane for lane in self.lanes.values() if lane.seen <= lane.reason]
         self._has_reason = bool(unseen)
         return [lane for lane in unseen if lane.slots.free or self._room(lane)]
 
@@ -174,18 +189,27 @@ class Coordinator:
         taken = {lane.name: lane.slots.take_free() for lane in lanes}
         scans: list[Scan] = []
         started = 0
+        for lane in lanes:
+            lane.is_asking = True
+        is_only_called, self._is_only_called = self._is_only_called, False
+        answers_for = self._herd.begin()
+        found: Sequence[Scanned] = ()
         try:
             scans = self._scans(lanes, taken)
-            for scan, found in zip(scans, await self._line.submit((), scans), strict=True):
-                self._saw(scan, found)
-                for job in self.startable(found.jobs):
+            found = await self._line.submit((), scans)
+            needs_look = not is_only_called or answers_for > sum(len(one.jobs) for one in found)
+            for scan, one in zip(scans, found, strict=True):
+                self._saw(scan, one, needs_look=needs_look)
+                for job in self.startable(one.jobs):
                     started += self._start_or_stock(job, scan, taken)
         finally:
             for lane in lanes:
+                lane.is_asking = False
                 lane.slots.give_back(taken[lane.name])
             if self._budget is not None:
                 self._budget.started(started)
                 self._budget.give_back(sum(scan.limit for scan in scans) - started)
+            self._herd.end(answers_for, found, can_claim=self._can_claim())
         if started and self._hungry():
             await asyncio.sleep(0)  # what ends without waiting for anything gives its slot to the next scan, too
 
@@ -197,15 +221,24 @@ class Coordinator:
             if (count := limit(taken[lane.name] + self._room(lane)))
         ]
 
-    def _saw(self, scan: Scan, found: Scanned) -> None:
+    def _saw(self, scan: Scan, found: Scanned, *, needs_look: bool) -> None:
         lane = self.lanes[scan.lane]
         lane.start.made(found.start, full=found.is_full, last=found.last, at=found.sent_at, seconds=found.seconds)
         if not found.is_full and found.start == FRONT:
             lane.seen = found.call
             if lane is self.general:
                 self._short_at = found.sent_at
-            self._short.add(lane.name)
-            self._plan_look()
+            if needs_look:
+                self._short.add(lane.name)
+                self._skipped_at = found.sent_at
+                self._plan_look()
+
+    def _can_claim(self) -> bool:
+        """Whether it could claim a job for its general slots (if it has any) at once."""
+        if self.is_stopped or not self._line.is_open or (self._budget is not None and not self._budget.left):
+            return False
+        lanes = [self.general] if self.general.slots.size else self.lanes.values()
+        return any(lane.slots.free or self._room(lane) for lane in lanes)
 
     def _start_or_stock(self, job: Claimed, scan: Scan, taken: dict[str | None, int]) -> bool:
         """Start it in a slot that was taken, or one that has become free since; else it waits for one. Whether it started."""
@@ -230,14 +263,55 @@ class Coordinator:
 
     def wake(self, *, front: bool = False) -> None:
         """There is a reason to look; `front`: perhaps before the jobs that were claimed last."""
-        self._reason = self._line.calls
-        self._has_reason = True
+        self._is_only_called = False
+        self._note(self.lanes.values(), front=front)
+
+    def hear(self, lot: Lot | None, *, front: bool, is_own: bool) -> None:
+        """Jobs became pending, as a notification says: some of the runners that hear it are called (`runtime/herd.py`)."""
+        called = 1 if lot is None else self._herd.called(lot)
+        if lot is None:
+            self._herd.all_called()
+            self.wake(front=front)
+        elif is_own:  # it was woken, and has looked if it could
+            if called > 0 and not self._can_claim() and not self.general.is_asking:
+                self._herd.call_all()
+        elif called > 0:
+            self._is_only_called = self._is_only_called or not self._is_hungry
+            self._note(self.lanes.values(), front=front)
+            self._herd.answer_for(called, can_claim=self._can_claim() or self.general.is_asking)
+        else:
+            self._note([lane for lane in self.lanes.values() if not (lane.slots.free or lane.is_asking)], front=front)
+            if called < 0:
+                seconds, since = LOOKS_AFTER_SECONDS[-called - 1], time.monotonic()
+                asyncio.get_running_loop().call_later(seconds, self._see_to, self._line.calls, since)
+
+    def _note(self, lanes: Collection[LaneSlots], *, front: bool) -> None:
+        for lane in lanes:
+            lane.reason = self._line.calls
         if front:
             for lane in self.lanes.values():
                 lane.start.hint()
-        self._alarm.wake()
+        if lanes:
+            self._has_reason = True
+            self._alarm.wake()
+
+    @property
+    def _is_hungry(self) -> bool:
+        return any(lane.seen <= lane.reason for lane in self.lanes.values())
+
+    def _see_to(self, calls: int, since: float) -> None:
+        """Others were called then: were they there? Whatever was seen since says so."""
+        if self.general.seen > calls or self._looked_at - since >= FRESH_SECONDS:
+            return
+        if self._can_claim():
+            self._short.update(self.lanes)
+            self._look()
+        else:
+            self._note(self.lanes.values(), front=False)
 
     def _time_out(self) -> None:
+        if not self._is_hungry:
+            self._herd.found_by_poll()
         self.wake(front=True)
 
     def stop(self) -> None:
@@ -245,6 +319,7 @@ class Coordinator:
         self.is_stopped = True
         self.give_back_waiting()
         self._plan_expiry(inf)
+        self._herd.stop()
         self._alarm.wake()
 
     # What expires while it waits here.
@@ -270,17 +345,26 @@ class Coordinator:
             asyncio.get_running_loop().call_later(self._look_seconds or first, self._look)
 
     def _look(self) -> None:
-        self._is_look_due = not self.is_stopped
-        self._alarm.wake()
+        self._is_look_due = not self.is_stopped and bool(self._short)
+        if self._is_look_due:
+            self._alarm.wake()
+        else:
+            self._is_look_planned = False
 
     async def _look_for_skipped(self) -> None:
         """Look at what the scans may have skipped. (Whatever slots are free: the next that is freed does not ask.)"""
+        self._looked_at = time.monotonic()
         found = await self._line.look([(self.queue, lane) for lane in self._short])
         was_skipped = any((self.queue, lane) in found for lane in self._short)
-        self._short.clear()
+        was_early = self._looked_at - self._skipped_at < FRESH_SECONDS
         self._is_look_due = self._is_look_planned = False
+        if was_early and not was_skipped:
+            self._plan_look()
+            return
+        self._short.clear()
         if was_skipped:
             self._look_seconds = min(2 * (self._look_seconds or SECOND_LOOK_SECONDS), LONGEST_LOOK_SECONDS)
+            self._herd.found_by_look()
             self.wake()
         else:
             self._look_seconds = None
@@ -290,7 +374,7 @@ class Coordinator:
     @property
     def is_quiet(self) -> bool:
         """Whether nothing that is known of waits for a free general slot."""
-        is_seen = self.general.seen > self._reason and time.monotonic() - self._short_at < QUIET_SECONDS
+        is_seen = self.general.seen > self.general.reason and time.monotonic() - self._short_at < QUIET_SECONDS
         return is_seen and not self.is_stopped and self._budget is None
 
     def startable(self, claimed: Sequence[Claimed]) -> Sequence[Claimed]:

@@ -83,7 +83,8 @@ class Enqueuer:
         except Exception as error:
             raise _translated(error) from error
         if enqueued.is_due and enqueued.created and row.expires_seconds is None:
-            self._wakes.pending(row.queue, front=row.priority < ORDINARY_PRIORITY, in_process_only=not row.notify)
+            is_first = row.priority < ORDINARY_PRIORITY
+            self._wakes.pending(row.queue, front=is_first, count=1, in_process_only=not row.notify)
         else:
             self._announce([row], [enqueued])
         return enqueued
@@ -161,22 +162,23 @@ class Enqueuer:
 
     def _announce(self, rows: Sequence[NewRow], enqueued: Sequence[Enqueued]) -> None:
         """Wake the runners of such jobs, after the commit."""
-        queues: dict[str, bool] = {}
+        queues: dict[str, tuple[bool, int]] = {}
         soonest = expires = SOON_SECONDS
         in_process_only = not any(row.notify for row in rows)
         for row, one in zip(rows, enqueued, strict=True):
             if not one.created and row.on_duplicate != "replace":
                 continue
             if one.is_due is not False:
-                queues[row.queue] = queues.get(row.queue, False) or row.priority < ORDINARY_PRIORITY
+                front, count = queues.get(row.queue, (False, 0))
+                queues[row.queue] = front or row.priority < ORDINARY_PRIORITY, count + 1
                 if row.expires_seconds is not None:
                     expires = min(expires, row.expires_seconds)
             if not one.is_due:
                 soonest = min(soonest, _due_in(row))
             elif not one.created:  # it was replaced: one that was delayed and has a key is left to the promoters
                 soonest = 0.0
-        for queue, front in queues.items():
-            self._wakes.pending(queue, front=front, in_process_only=in_process_only)
+        for queue, (front, count) in queues.items():
+            self._wakes.pending(queue, front=front, count=count, in_process_only=in_process_only)
         if soonest < SOON_SECONDS:
             self._wakes.due_in(0.0, in_process_only=in_process_only)  # by this host's clock, so only a reason to look
         elif expires < SOON_SECONDS:

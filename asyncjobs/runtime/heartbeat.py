@@ -44,6 +44,7 @@ import traceback
 from collections.abc import Callable, Sequence
 from typing import ClassVar, Final
 
+from asyncjobs.model.peers import Peers
 from asyncjobs.model.storable import in_ascii
 from asyncjobs.runtime.attempt import Attempt
 from asyncjobs.runtime.clock import boottime
@@ -165,6 +166,8 @@ class Heartbeat:
         self.stops = False  # as each beat says
         self.outdated_by: str | None = None  # the migration that this program is too old for
         self.other_runners = 0  # at the last confirmed beat
+        self._order = Peers((), 0)
+        self.peers: frozenset[int] = frozenset()  # those that were awake then, and serve the same
         self.confirmed_at = clock()
         self.beats = 0  # confirmed ones
         self._may_begin_until = -math.inf
@@ -184,6 +187,10 @@ class Heartbeat:
         """How many other runners were alive at the last beat."""
         return self.other_runners
 
+    def place(self, draw: int, most: int) -> int | None:
+        """How many of its peers, as of the last beat, come before this runner in the order of a draw; None: so many or more."""
+        return self._order.place(draw, most)
+
     def see_until_when_it_may(self) -> None:
         """Note it for `may_begin`, which each attempt asks. To be called when what it depends on has changed."""
         may_it = self.runner_id is not None and self.outdated_by is None
@@ -194,17 +201,20 @@ class Heartbeat:
         with self._following:
             self.confirmed_at = self.clock() if sent_at is None else sent_at
             self.runner_id = runner_id
+            self.peers, self._order = frozenset(), Peers((), runner_id)
             self.see_until_when_it_may()
         if self._thread is not None:
             self._thread.beat_now()
 
-    def confirm(self, runner_id: int, *, sent_at: float, others: int) -> bool:
+    def confirm(self, runner_id: int, *, sent_at: float, others: int, peers: Sequence[int] = ()) -> bool:
         """A beat for this runner was confirmed. False: another one is followed by now, and nothing was changed."""
         with self._following:
             if runner_id != self.runner_id:
                 return False
             self.confirmed_at = sent_at
             self.other_runners = others
+            if self.peers != (known := frozenset(peers)):
+                self.peers, self._order = known, Peers(known, runner_id)
             self.beats += 1
             self.see_until_when_it_may()
             return True
@@ -328,7 +338,8 @@ class _Beating(Service):
             self._main.call(self._heartbeat.on_declared_dead, runner_id)
         else:
             self._look_at_schema(runner_id, answer.newer)
-            if not self._heartbeat.confirm(runner_id, sent_at=sent_at, others=answer.runners - 1):
+            peers = answer.peers if isinstance(answer, leases.Heard) else ()
+            if not self._heartbeat.confirm(runner_id, sent_at=sent_at, others=answer.runners - 1, peers=peers):
                 return 0.0
         return self._pause_seconds()
 

@@ -16,8 +16,8 @@ order:
    probe was sent, does not come back within `probe_seconds` and the connection answers all the same, then `notify="auto"`
    warns once, lets everybody look, and polls from then on, and `notify="listen"` refuses to start. A probe that could not be
    sent says nothing: it is repeated.
-6. What this process notified itself is not heard again: it was woken in memory when it was sent. (Heard twice, each enqueue
-   of an embedded runner would cost a claim that finds nothing.)
+6. What this process notified itself wakes no part again: it was woken in memory when it was sent. (Heard twice, each enqueue
+   of an embedded runner would cost a claim that finds nothing.) But who of it was called for jobs, and cannot take them, says so.
 """
 
 import asyncio
@@ -178,9 +178,11 @@ class Listening(Service):
     def _heard(self, payload: str, pid: int) -> None:
         if payload == "t:" + self._token:
             self._token_heard.set()
-        elif pid != self._notifier.backend_pid:
+        elif pid == self._notifier.backend_pid:
+            self._wakes.heard_own(payload)
+        else:
             if self.events.wants(NotificationHeard):
-                kind = payload.partition(":")[0]
+                kind = payload.partition(":")[0].rstrip(".0123456789")  # of jobs it is followed by their number and a lot
                 self.events.emit(NotificationHeard(kind=kind if kind in KINDS else "other"))
             self._wakes.heard(payload)
 

@@ -12,19 +12,26 @@ enqueue (in it, enqueues of 16 connections took 2.8 times as long). Instead:
 3. If that fails, the connection is aborted, the marks are put back, and the loop backs off and sends them again: a listener
    may hear a notification twice, never not at all while this process lives. What can never be sent (it does not fit) is
    dropped.
-4. A process that dies between its commit and its NOTIFY leaves listeners to their poll interval. That is the bound of P6, and
+4. Of a queue the numbers of jobs are added up, and each statement draws lots for them (`runtime/herd.py`); what was marked
+   without a number calls all.
+5. A process that dies between its commit and its NOTIFY leaves listeners to their poll interval. That is the bound of P6, and
    the reason why nothing but latency may depend on a notification.
 """
 
 import asyncio
 from typing import ClassVar
 
+from asyncjobs.model.chance import CHANCE
+from asyncjobs.model.peers import LOTS
 from asyncjobs.runtime.service import Service
 from asyncjobs.store.database import Link
 from asyncjobs.telemetry.events import Events, NotificationsSent
 
 #: One more is an error for the whole statement.
 _LONGEST_BYTES = 7999
+#: A number of jobs, and a lot.
+_LOT_BYTES = 21
+_MOST_JOBS = 10**9
 
 #: Between the beginnings of two statements, at least: so long, and so many times as long in a stream of marks.
 _APART_SECONDS = 0.001
@@ -53,16 +60,20 @@ class Notifier(Service):
         self._next_at = 0.0
         self._times = 1
         self._marks = 0  # since the last statement, whether they are one payload or many
-        self._pending: dict[str, None] = {}
-        self._sending: dict[str, None] = {}
+        self._pending: dict[str, int] = {}  # with how many jobs; 0: not known, or no queue's
+        self._sending: dict[str, int] = {}
         self._idle = asyncio.Event()
         self._idle.set()
 
     def notify(self, payload: str) -> None:
         """Mark the payload to be sent. A plain function that never fails and never waits."""
         self._marks += 1
-        if payload not in self._pending and _fits(payload):
-            self._pending[payload] = None
+        payload, count = _counted(payload)
+        known = self._pending.get(payload)
+        if known is not None:
+            self._pending[payload] = known and count and known + count
+        elif _fits(payload):
+            self._pending[payload] = count
             self._idle.clear()
             self.wake()
 
@@ -90,9 +101,11 @@ class Notifier(Service):
             self._next_at = self._monotonic() + self._apart_seconds * self._times
             self._sending, self._pending = self._pending, {}
             try:
-                await self._send(list(self._sending))
+                await self._send([_with_lot(*one) for one in self._sending.items()])
             except BaseException:
-                self._pending = {**self._sending, **self._pending}
+                for payload, count in self._sending.items():
+                    known = self._pending.get(payload, count)
+                    self._pending[payload] = known and count and known + (count if payload in self._pending else 0)
                 raise
         self._idle.set()
         return None
@@ -117,9 +130,21 @@ def times_apart(times: int, marks: int) -> int:
     return min(times * 2, _MOST_TIMES) if marks >= _STREAM * times else 1
 
 
+def _counted(payload: str) -> tuple[str, int]:
+    """A queue, and of how many jobs it was marked."""
+    kind, _, queue = payload.partition(":")
+    if len(kind) > 1 and kind[0] in "qf" and kind[1:].isdecimal():
+        return f"{kind[0]}:{queue}", min(int(kind[1:]), _MOST_JOBS)
+    return payload, 0
+
+
+def _with_lot(payload: str, count: int) -> str:
+    return payload if not count else f"{payload[0]}{min(count, _MOST_JOBS)}.{CHANCE.randrange(LOTS)}{payload[1:]}"
+
+
 def _fits(payload: str) -> bool:
     # A row that was written past asyncjobs may have any text as its queue.
     try:
-        return len(payload.encode()) <= _LONGEST_BYTES and "\0" not in payload
+        return len(payload.encode()) + _LOT_BYTES <= _LONGEST_BYTES and "\0" not in payload
     except UnicodeEncodeError:
         return False

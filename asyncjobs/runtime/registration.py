@@ -95,10 +95,11 @@ class Registration:
         while True:
             sent_at = boottime()
             runner_id = runners.new_runner_id()
+            inserting = asyncio.create_task(self._insert_row(runner_id, duties))
             try:
-                await self._insert_row(runner_id, duties)
+                await asyncio.shield(inserting)
             except asyncio.CancelledError:
-                await self._withdraw(runner_id)
+                await self._withdraw(runner_id, inserting)
                 raise
             except Exception as error:
                 failures += 1
@@ -135,8 +136,14 @@ class Registration:
             if self.differing:
                 self._events.emit(LimitsDiffer(names=[*self.differing]))
 
-    async def _withdraw(self, runner_id: int) -> None:
-        """Take away a row that may be there although its insert was not answered: others would take it for a runner."""
+    async def _withdraw(self, runner_id: int, inserting: asyncio.Future[None]) -> None:
+        """Take away a row that may be there although its insert was not answered: others would take it for a runner. One
+        that is cut off may be carried out after this, so it has some time to be answered.
+        """
+        try:
+            await asyncio.wait({inserting}, timeout=_WITHDRAW_SECONDS)
+        finally:
+            inserting.cancel()
         with contextlib.suppress(Exception), anyio.move_on_after(_WITHDRAW_SECONDS):
             async with self._pool.take() as link:
                 await runners.leave(link, runner_id, timeout=_WITHDRAW_SECONDS)

@@ -177,7 +177,8 @@ def _add_coordinators(opened: OpenApp, declared: RunnerPlan, parts: RunnerParts)
     shared = Shared(
         line=parts.line, attempts=parts.attempts, handlers=declared.handlers, surroundings=surroundings, polling=parts.polling,
         turnstile=parts.turnstile, probation=parts.probation, keys=parts.keys, verify=parts.verifier.verify,
-        note=parts.metrics.ended, others=parts.heartbeat.others, budget=declared.budget,
+        note=parts.metrics.ended, others=parts.heartbeat.others, place=parts.heartbeat.place,
+        tell=lambda queue, count: opened.wakes.pending(queue, count=count), budget=declared.budget,
     )  # fmt: skip
     for queue in declared.queues:
         parts.queues.add(Coordinator(queue, shared))

@@ -43,7 +43,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from typing import ClassVar, Final
 
-from asyncjobs.model.new_row import ORDINARY_PRIORITY
+from asyncjobs.model.new_row import ORDINARY_PRIORITY, NewRow
 from asyncjobs.model.schedule import Due, Schedule, due_ticks
 from asyncjobs.model.storable import cut
 from asyncjobs.runtime.clock import TIMER_MARGIN_SECONDS
@@ -169,7 +169,7 @@ class Scheduler(Duty):
             self._to_start.discard(name)
             if ids:
                 row = self._schedules[name].row
-                self._wakes.pending(row.queue, front=row.priority < ORDINARY_PRIORITY, in_process_only=not row.notify)
+                self._tell(row, ids)
                 self.events.emit(ScheduleFired(schedule=name, job_ids=ids, tick_at=seen.now, late_seconds=0.0))
 
     async def _look(self, link: Link, runner_id: int) -> store.ScheduleLook:
@@ -228,6 +228,10 @@ class Scheduler(Duty):
             return self.interval_seconds
         return max((following - now).total_seconds(), 0.0) + TIMER_MARGIN_SECONDS
 
+    def _tell(self, row: NewRow, ids: Sequence[int]) -> None:
+        is_first = row.priority < ORDINARY_PRIORITY
+        self._wakes.pending(row.queue, front=is_first, count=len(ids), in_process_only=not row.notify)
+
     async def _tick(self, link: Link, schedule: Schedule, last_tick: datetime, due: Due, now: datetime) -> store.Outcome:
         ticked = await store.tick(link, self._declared_as or 0, schedule.name, last_tick, due)
         if ticked.outcome in {"taken", "locked"}:
@@ -237,7 +241,7 @@ class Scheduler(Duty):
             self.events.emit(ScheduleRecovered(schedule=schedule.name))
         if ticked.job_ids:
             row = schedule.row
-            self._wakes.pending(row.queue, front=row.priority < ORDINARY_PRIORITY, in_process_only=not row.notify)
+            self._tell(row, ticked.job_ids)
             if row.expires_seconds is not None:
                 self._wakes.expires_in(row.expires_seconds, in_process_only=not row.notify)
             late = (now - due.reached).total_seconds()

@@ -9,12 +9,16 @@ from collections.abc import Callable, Collection
 from math import ceil
 from typing import Final, Protocol
 
+from asyncjobs.model.peers import Lot
+
 #: What notifications begin with.
 KINDS: Final = frozenset("qfdlksbpxt")
 #: A runner's id has no more digits than this, whatever a stranger notifies.
 _DIGITS: Final = 19
 #: What becomes due, or expires, within this time is told to the promoters, the rest is found by their interval.
 SOON_SECONDS: Final = 10.0
+#: Of a queue with a lot: the kind, the number of jobs, the draw.
+_LOT: Final = re.compile(r"[qf]([1-9][0-9]{0,9})\.([0-9]{1,10})", re.ASCII)
 #: In so many seconds something is due; of anything else, now.
 _SECONDS: Final = re.compile(r"[0-9]{1,2}(\.[0-9])?", re.ASCII)
 
@@ -24,6 +28,9 @@ class Woken(Protocol):
 
     def wake_queue(self, queue: str, *, front: bool) -> None:
         """Jobs of the queue became pending; `front`: perhaps before those that were claimed last."""
+
+    def hear_queue(self, queue: str, lot: Lot | None, *, front: bool, is_own: bool) -> None:
+        """The same, as a notification says, which this process (`is_own`) or another has sent; without a lot all are called."""
 
     def wake_due(self, seconds: float) -> None:
         """Something becomes due in so many seconds."""
@@ -61,12 +68,12 @@ class Wakes:
         self._woken.append(woken)
         return lambda: self._woken.remove(woken)
 
-    def pending(self, queue: str, *, front: bool = False, in_process_only: bool = False) -> None:
-        """Jobs of `queue` became pending."""
+    def pending(self, queue: str, *, front: bool = False, count: int | None = None, in_process_only: bool = False) -> None:
+        """So many jobs of `queue` became pending. None: it is not known how many, and all runners are to look."""
         for woken in tuple(self._woken):
             woken.wake_queue(queue, front=front)
         if not in_process_only:
-            self._notify(("f:" if front else "q:") + queue)
+            self._notify(f"{'f' if front else 'q'}{count or ''}:{queue}")
 
     def due_in(self, seconds: float, *, in_process_only: bool = False) -> None:
         """A job becomes due in so many seconds."""
@@ -94,8 +101,8 @@ class Wakes:
     def heard(self, payload: str) -> None:
         """Another process notified this. What is not understood (a newer program's) wakes no part."""
         kind, _, queue = payload.partition(":")
-        if kind in {"q", "f"}:
-            self.pending(queue, front=kind == "f", in_process_only=True)
+        if kind[:1] in {"q", "f"}:
+            self._heard_queue(kind, queue, is_own=False)
         elif kind == "d":
             self.due_in(float(queue) if _SECONDS.fullmatch(queue) else 0.0, in_process_only=True)
         elif kind == "l" and queue.isdecimal() and len(queue) <= _DIGITS:
@@ -111,6 +118,22 @@ class Wakes:
             self.pauses(in_process_only=True)
         elif kind == "x":
             self.requested(in_process_only=True)
+
+    def heard_own(self, payload: str) -> None:
+        """This process notified that, and was woken then. But a lot may have called one of its runners."""
+        kind, _, queue = payload.partition(":")
+        if kind[:1] in {"q", "f"} and len(kind) > 1:
+            self._heard_queue(kind, queue, is_own=True)
+
+    def _heard_queue(self, kind: str, queue: str, *, is_own: bool) -> None:
+        lot = None
+        if len(kind) > 1:
+            found = _LOT.fullmatch(kind)
+            if found is None:
+                return
+            lot = Lot(int(found[1]), int(found[2]))
+        for woken in tuple(self._woken):
+            woken.hear_queue(queue, lot, front=kind[0] == "f", is_own=is_own)
 
     def requested(self, *, in_process_only: bool = False) -> None:
         """The end of jobs that run was asked for: who runs them has to look."""

@@ -105,7 +105,7 @@ async def _of_tables(link: Link, indexes: Mapping[str, bool], silent_after: floa
         "cancelling": [(one["id"], one["name"], one["seconds"], one["count"]) for one in stuck if one["why"] == "cancelling"],
         "broken": [(one["id"], one["name"], one["count"]) for one in stuck if one["why"] == "broken"],
         "limits": [LimitTrouble(*row) for row in await link.fetch("doctor_limits", LONG_CLOSED, _FULL)],
-        "sequences": [tuple(row) for row in await link.fetch("doctor_sequences")],
+        "sequences": [(one["name"], one["count"], one["id"]) for one in stuck if one["why"] == "sequence"],
     }
 
 

@@ -62,6 +62,7 @@ class Heard(msgspec.Struct, frozen=True, kw_only=True):
     runners: int
     newer: str | None  # the migration that this program is too old for
     rank: int
+    peers: Sequence[int] = ()  # runners that serve the same, this one among them
     renewed: list[str]
     lost: list[str]
     acquired: list[str]
@@ -119,6 +120,7 @@ async def beat(
         runners=row["runners"],
         newer=row["newer"],
         rank=row["rank"],
+        peers=row["peers"] or (),
         renewed=row["renewed"] or [],
         lost=row["lost"] or [],
         acquired=row["acquired"] or [],

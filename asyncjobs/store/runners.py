@@ -4,6 +4,7 @@ A runner's id is a random number that its process chose and that is never used a
 registers under a new one, so a row that is gone stays gone. Every statement may be repeated after an answer that was lost.
 """
 
+import hashlib
 import secrets
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
@@ -98,7 +99,7 @@ async def register(
     `declares`: its types, for enqueues from SQL. `machine`: where its process is.
     """
     declared = msgspec.json.encode([{**msgspec.structs.asdict(one), "digest": one.digest} for one in declares]).decode()
-    room, ahead, newest = (msgspec.json.encode(one or {}).decode() for one in (slots, prefetch, versions))
+    room, ahead, newest = (msgspec.json.encode(one or {}, order="deterministic").decode() for one in (slots, prefetch, versions))
     await link.fetch(
         "register_runner",
         id,
@@ -114,7 +115,13 @@ async def register(
         declared,
         name,
         machine,
+        _serves(room, ahead, newest, sorted(queues), sorted(types)),
     )
+
+
+def _serves(*what: object) -> int:
+    """A digest: runners of the same serve the same."""
+    return int.from_bytes(hashlib.sha256(msgspec.json.encode(what, order="deterministic")).digest()[:8], signed=True)
 
 
 async def beat(

@@ -70,7 +70,15 @@ async def test_a_drain_says_how_many_still_run(dsn: str, connection: Connection)
     await insert_job(connection, status="processing")
     said = await cli("drain", "--queue", "default", "--timeout", "0", dsn=dsn)
     assert (said.code, said.out) == (failures.NOT_DONE, "default: 1 still run after 0:00:00\n")
+    assert "`asyncjobs jobs running` says which" in said.err
     assert (await cli("runners", "--json", dsn=dsn)).data[0]["host"] == "test"
+
+
+async def test_runners_whose_sessions_have_ended_are_marked(dsn: str, connection: Connection) -> None:
+    await insert_runner(connection, id=1, session=connection.get_server_pid())
+    await insert_runner(connection, id=2, session=2**30)
+    rows = [line.split() for line in (await cli("runners", dsn=dsn)).out.splitlines()[2:]]
+    assert {row[0]: row[-1] == "yes" for row in rows} == {"1": False, "2": True}
 
 
 async def test_schedules_are_listed_run_disabled_and_enabled(app: AsyncJobs, dsn: str) -> None:

@@ -11,7 +11,7 @@ from asyncjobs.admin import Admin
 from asyncjobs.dashboard import Dashboard
 from asyncjobs.store.database import Connection
 from tests.dashboard.conftest import Served
-from tests.support.browser import Browser
+from tests.support.browser import Browser, Page
 from tests.support.factories import insert, insert_job, insert_runner
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -82,6 +82,53 @@ async def test_dead_letters_are_requeued_by_error_from_their_page(browser: Brows
     assert "OSError" not in (await browser.get("/dead/errors?type=fax")).text
 
 
+async def test_dead_letters_are_filtered_by_time(browser: Browser, rows: Connection) -> None:
+    died_at = datetime.now(UTC) - timedelta(hours=5)
+    letter = await insert(rows, "dead_letter_jobs", job_id=5, original_job='{"type": "ancient letter"}', died_at=died_at)
+    for path, is_there in (
+        ("died_after=6h", True),
+        ("died_after=4h", False),
+        ("died_before=4h", True),
+        ("died_before=6h", False),
+    ):
+        page = await browser.get(f"/dead?type=ancient%20letter&{path}")
+        assert (f"/dead/{letter['id']}" in page.html) == is_there, path
+    await rows.execute("DELETE FROM asyncjobs.dead_letter_jobs WHERE id = $1", letter["id"])
+
+
+async def fresh(served: Served, path: str) -> Page:
+    """The page as somebody sees it who shares no reading."""
+    async with served.browser() as browser:
+        return await browser.get(path)
+
+
+async def test_schedule_that_never_ticked_says_so_on_its_page(served: Served, rows: Connection) -> None:
+    assert "never" in (await fresh(served, "/schedules")).text
+    was = await rows.fetchval("SELECT last_tick FROM asyncjobs.schedules")
+    await rows.execute("UPDATE asyncjobs.schedules SET last_job_id = 1, last_tick = now() - interval '2 hours'")
+    page = await fresh(served, "/schedules")
+    assert "never" not in page.text
+    assert "2 h ago" in page.text
+    await rows.execute("UPDATE asyncjobs.schedules SET last_job_id = NULL, last_tick = $1", was)
+
+
+async def test_runner_whose_sessions_have_ended_is_marked_on_its_page(served: Served, rows: Connection) -> None:
+    assert "its sessions have ended" not in (await fresh(served, "/runners")).text
+    await insert_runner(rows, id=4712, session=2**30)
+    assert "its sessions have ended" in (await fresh(served, "/runners")).text
+    await rows.execute("DELETE FROM asyncjobs.runners WHERE id = 4712")
+
+
+async def test_that_no_runner_lives_is_the_first_thing_that_the_first_page_says(served: Served, rows: Connection) -> None:
+    assert "No runner lives: " not in (await fresh(served, "/")).text
+    await rows.execute("DELETE FROM asyncjobs.runners WHERE id = 4711")
+    was = await rows.fetch("UPDATE asyncjobs.runners SET stopped_at = now() RETURNING id")
+    text = (await fresh(served, "/")).text
+    assert was
+    assert text.index("No runner lives: nothing is being run.") < text.index("oldest pending")
+    await rows.execute("UPDATE asyncjobs.runners SET stopped_at = NULL")
+
+
 async def test_what_runs_for_longest_has_a_page(browser: Browser, rows: Connection) -> None:
     await insert_runner(rows, id=4711, slots='{"default": {"": 9}}')
     job_id = await insert_job(
@@ -98,6 +145,8 @@ async def test_jobs_are_filtered_by_time_and_the_list_renews_itself(browser: Bro
     long_ago = datetime.now(UTC) - timedelta(hours=5)
     old = await insert_job(rows, status="dead", type="ancient", updated_at=long_ago, created_at=long_ago)
     assert f"/jobs/{old}" in (await browser.get("/jobs?type=ancient&since=6h")).html
+    assert f"/jobs/{old}" in (await browser.get("/jobs?type=ancient&until=1h")).html
+    assert f"/jobs/{old}" not in (await browser.get("/jobs?type=ancient&until=6h")).html
     page = await browser.get("/jobs?type=ancient&since=1h")
     assert f"/jobs/{old}" not in page.html
     assert page.having("a", href="/jobs")  # clear
@@ -146,6 +195,11 @@ async def test_charts_are_of_one_queue_where_that_is_asked(browser: Browser, row
     await rows.execute(
         "INSERT INTO asyncjobs.types (digest, version, priority, max_attempts, max_depth, max_payload_bytes, name, type, queue, "
         "on_dead, tags, redact, schema, sieve, queues) VALUES (78, 1, 100, 3, 9, 9, 'queued', 'queued', 'elsewhere', "
+        "'advance', '{}', '{}', '{}', '$', '{}')"
+    )
+    await rows.execute(
+        "INSERT INTO asyncjobs.types (digest, version, priority, max_attempts, max_depth, max_payload_bytes, name, type, queue, "
+        "on_dead, tags, redact, schema, sieve, queues) VALUES (79, 1, 100, 3, 9, 9, 'other', 'other', 'here', "
         "'advance', '{}', '{}', '{}', '$', '{}')"
     )
     empty: list[int] = []

@@ -26,13 +26,15 @@ PAGES = {
     "overview": "/", "jobs": "/jobs", "search": "/jobs?status=failed&status=dead", "largest": "/jobs/largest", "keys": "/keys",
     "key": "/key?key=dest_1", "hostile-key": f"/key?key={quote(KEY)}", "dead": "/dead", "dead-letter": "/dead/1",
     "queues": "/queues", "schedules": "/schedules", "runners": "/runners", "breakers": "/breakers", "doctor": "/doctor",
-    "limits": "/limits", "trace": "/trace?id=order-1", "problem": "/jobs?statsu=dead",
+    "running": "/jobs/running", "stuck": "/keys?stuck=age", "dead-errors": "/dead/errors", "workflows": "/workflows",
+    "audit": "/audit", "limits": "/limits", "trace": "/trace?id=order-1", "problem": "/jobs?statsu=dead",
 }  # fmt: skip
 JOBS = ("failed", "hostile", "large", "dead", "completed", "waiting", "processing")
 LOOKS = {
-    "light-1440": (1440, 900, "light"),
-    "dark-1440": (1440, 900, "dark"),
+    "light-1400": (1400, 900, "light"),
+    "dark-1400": (1400, 900, "dark"),
     "light-360": (360, 740, "light"),
+    "dark-400": (400, 740, "dark"),
     "dark-1920": (1920, 1080, "dark"),
 }
 

@@ -38,7 +38,7 @@ _IN_THE_PICTURE = r"""() => {
     if (own.right > box.right + 0.5) faults.push(`sticks out of its box: ${text.textContent}`);
   }
   for (const part of svg.querySelectorAll(".box, .wait"))
-    if (ratio(numbers(getComputedStyle(part).stroke), panel) < 3) { faults.push(`a line is hardly seen: ${part.outerHTML}`); break; }
+    if (ratio(numbers(getComputedStyle(part).stroke), panel) < 3) { faults.push(`hardly seen: ${part.outerHTML}`); break; }
   const boxes = [...svg.querySelectorAll(".box")].map((box) => box.getBoundingClientRect());
   boxes.forEach((one, at) => boxes.slice(at + 1).forEach((other) => {
     if (one.left < other.right && other.left < one.right && one.top < other.bottom && other.top < one.bottom)

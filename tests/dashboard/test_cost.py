@@ -44,7 +44,8 @@ async def costs(browser: Browser, rows: Connection) -> dict[str, Cost]:
     """What each page made the server do."""
     found: dict[str, Cost] = {}
     meter = Meter(rows, "asyncjobs")
-    for path in PAGES:  # plans are made anew after a vacuum
+    for path in [*PAGES, *PAGES]:  # plans are made anew after a vacuum; behind a pooler in more than one session
+        browser_news(browser)
         assert (await browser.get(path)).status == 200, path
     for path in PAGES:
         browser_news(browser)
@@ -66,7 +67,8 @@ async def test_no_page_costs_more_beside_more_finished_jobs(browser: Browser, ro
     after = await costs(browser, rows)
     grown = {path: (before[path].buffers, after[path].buffers) for path in PAGES if path not in SEARCHES}
     assert {path: cost for path, cost in grown.items() if cost[1] > 1.2 * cost[0] + PLANNING} == {}
-    assert {path: cost.statements for path, cost in after.items() if cost.statements > 10} == {}
+    # The doctor's visit, which is one for all who look within some seconds, sends and hears a probe behind a pooler.
+    assert {path: cost.statements for path, cost in after.items() if cost.statements > 10 + 2 * (path == "/doctor")} == {}
     assert {path for path, cost in after.items() if cost.transactions} <= {"/doctor"}, "reading writes nothing; a probe is sent"
     for path in SEARCHES:
         # And at the few that wait for their keys.

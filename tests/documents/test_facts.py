@@ -1,17 +1,21 @@
 """What the pages say of other things than their own blocks: settings, versions, what the embedded server has."""
 
+import asyncio
 import re
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 import django
 import httpx
 import pytest
 from django.db.backends.postgresql.features import DatabaseFeatures
+from sqlalchemy import create_engine, text
 
 from asyncjobs import AsyncJobs, Settings
 from asyncjobs.embedded import Server
 from asyncjobs.embedded.finder import find_binaries
+from asyncjobs.settings import BUILT_IN
 from tests.support.pages import blocks, chapter, execute, text_of
 
 
@@ -80,3 +84,32 @@ def test_settings_have_the_defaults_of_the_table() -> None:
         if name not in {"dsn", "queues", "hooks", "routers"}:  # not of Settings
             default = left_open.get(name, getattr(Settings(), name))
             assert default == units.get(value, default if str(default).removesuffix(".0") == value else ...), name
+
+
+def test_duties_that_are_built_in_are_those_of_the_table() -> None:
+    page = text_of("docs/guide/duties.md")
+    rows = re.findall(r"^\| `(\w+)` \| [^|]+ \| ([^|]+) \|$", page.partition("An application adds its own")[0], re.MULTILINE)
+    assert sorted(name for name, _ in rows) == sorted(BUILT_IN)
+    told = [pair for _, how_often in rows for pair in re.findall(r"`(\w+)` \((\d+) s\)", how_often)]
+    assert len(told) == len(BUILT_IN)
+    assert [name for name, seconds in told if getattr(Settings(), name) != float(seconds)] == []
+    assert f"{['six', 'seven', 'eight', 'nine'][len(BUILT_IN) - 6].capitalize()} are built in" in page
+
+
+async def test_the_schema_can_be_made_by_a_revision_as_printed(empty_dsn: str, tmp_path: Path) -> None:
+    (block,) = [block for block in blocks("docs/operations.md", "python") if "def apply(" in block.text]
+    names: dict[str, Any] = {}
+    exec(block.text, names)
+    script = tmp_path / "asyncjobs.sql"
+    script.write_text(AsyncJobs(empty_dsn).migration_script(), encoding="utf-8")
+
+    def upgrade() -> None:
+        engine = create_engine(empty_dsn.replace("postgresql://", "postgresql+psycopg://"))
+        with engine.begin() as connection:
+            connection.execute(text("CREATE TABLE public.versions (number text)"))
+            names["apply"](connection, script)
+            connection.execute(text("INSERT INTO versions VALUES ('1')"))  # as alembic writes its own, unqualified
+        engine.dispose()
+
+    await asyncio.to_thread(upgrade)
+    assert (await AsyncJobs(empty_dsn).migrations()).pending == []

@@ -31,6 +31,10 @@ TESTING = "docs/testing.md"
 #: Commands that some test here runs, or checks in another way.
 KNOWN = re.compile(
     r"make |pip install|uvicorn app:app$|curl |python worker.py$|asyncjobs run (worker|app):jobs |pytest test_shop.py$"
+    # test_tutorial.py:
+    r"|python3 -m venv|python -m shop\.|(SHOP_ONLY_ENQUEUES=1 )?uvicorn shop.web:app$|pytest shop$"
+    r"|export ASYNCJOBS_APP=shop.jobs:jobs$"
+    r"|asyncjobs (dead list|jobs list|doctor|top|dashboard shop.jobs:jobs)$"
 )
 
 
@@ -71,6 +75,13 @@ def free_port() -> int:
 
 def ask(url: str, *, method: str = "GET") -> Any:
     with urllib.request.urlopen(urllib.request.Request(url, method=method), timeout=10) as answer:
+        return json.load(answer)
+
+
+def ask_json(url: str, *, method: str = "GET", body: str | None = None) -> Any:
+    data = None if body is None else body.encode()
+    request = urllib.request.Request(url, data=data, method=method, headers={"content-type": "application/json"})
+    with urllib.request.urlopen(request, timeout=10) as answer:
         return json.load(answer)
 
 

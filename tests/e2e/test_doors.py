@@ -20,6 +20,7 @@ from asyncjobs.store.database import Connection
 from tests.support.door_shop import Options, Shop, alike
 from tests.support.doors import DOORS, Door, Refused, django_takes, doors_to
 from tests.support.eventually import eventually
+from tests.support.notices import without_lot
 
 LATER: Final = datetime(2030, 1, 1, 9, tzinfo=UTC)
 SOON: Final = datetime.now(UTC).replace(microsecond=0) + timedelta(days=1)
@@ -218,7 +219,7 @@ async def _check_case(shop: Shop, door: Door, case: Case, expected: list[Any]) -
         await door.commit()
         told, rows = await shop.all_heard(), await shop.written()
         assert len(set(told)) == len(told), "each queue is told once"
-        assert case.told is None or set(told) == case.told
+        assert case.told is None or set(map(without_lot, told)) == case.told
         assert {row["id"] for row in rows["jobs"]} == {*ids}
         assert alike(rows, case.options) == expected
     except BaseException:
@@ -323,9 +324,9 @@ async def test_a_runner_is_told_once_after_the_commit_through_every_door(shop: S
             shop.ran.clear()
             ids = [await door.enqueue("email", {"to": f"{name} {number}"}, {"priority": 200}) for number in range(3)]
             with shop.cell(name, "runner"):
-                assert (shop.ran, [one for one in shop.heard if one.startswith("q:")]) == ([], [])
+                assert (shop.ran, [one for one in shop.heard if without_lot(one).startswith("q:")]) == ([], [])
                 await door.commit()
                 ran = partial(lambda expected: sorted(shop.ran) == expected, sorted(ids))
                 await eventually(ran, description="all of them ran, long before a poll")
                 # (once more when a promoter has opened the keys of their limit)
-                assert (await shop.all_heard()).count("q:mail") in {1, 2}
+                assert [*map(without_lot, await shop.all_heard())].count("q:mail") in {1, 2}

@@ -16,6 +16,7 @@ async def child() -> None: ...
 @ROUTER.job("parent", max_attempts=1)
 async def parent(ctx: JobContext, *, fails: bool = False) -> str:
     await child.enqueue()
+    assert ctx.job.correlation_id == ctx.correlation_id
     if fails:
         raise ValueError("no")
     return ctx.correlation_id

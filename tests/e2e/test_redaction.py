@@ -12,13 +12,14 @@ from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from prometheus_client import CollectorRegistry, generate_latest
 from sentry_sdk.envelope import Envelope
 from sentry_sdk.integrations.atexit import AtexitIntegration
 from sentry_sdk.transport import Transport
 
 from asyncjobs import AsyncJobs, ConfigurationError, InvalidHandler, JobRouter
 from asyncjobs.dashboard import Dashboard, Tokens, Viewer
-from asyncjobs.integrations import opentelemetry, sentry
+from asyncjobs.integrations import opentelemetry, prometheus, sentry
 from asyncjobs.model.redaction import redacted, secrets_in
 from tests.support.browser import Browser
 from tests.support.cli import cli
@@ -96,6 +97,8 @@ async def test_nothing_that_is_told_of_a_failure_has_a_redacted_value(
     spans = InMemorySpanExporter()
     provider = TracerProvider(resource=Resource({}), shutdown_on_exit=False)
     provider.add_span_processor(SimpleSpanProcessor(spans))
+    registry = CollectorRegistry()
+    prometheus.setup(jobs, registry=registry)
     opentelemetry.setup(jobs, tracer_provider=provider)
     sentry.setup(jobs, retries=True, local_variables=True)
     with caplog.at_level(logging.DEBUG, "asyncjobs"):
@@ -109,10 +112,24 @@ async def test_nothing_that_is_told_of_a_failure_has_a_redacted_value(
     connection = await asyncpg.connect(dsn)
     row = await connection.fetchrow("SELECT error_message, last_error, errors::text FROM asyncjobs.jobs WHERE id = $1", job_id)
     letter = await connection.fetchrow("SELECT error_message, error_details::text FROM asyncjobs.dead_letter_jobs")
+    searched = (
+        "jobs",
+        "retry",
+        "--type",
+        "charge",
+        "--payload",
+        json.dumps({"card": CARD}),
+        "--reason",
+        "it was refused",
+        "--yes",
+    )
+    assert (await cli(*searched, dsn=dsn)).code == 0
+    told["audit"] = str(await connection.fetch("SELECT * FROM asyncjobs.audit"))
+    assert "it was refused" in told["audit"]
     await connection.close()
-    told |= {"row": str(row), "letter": str(letter)}
+    told |= {"row": str(row), "letter": str(letter), "metrics": generate_latest(registry).decode()}
     for where, text in told.items():
-        assert "ValueError" in text, where
+        assert where in {"audit", "metrics"} or "ValueError" in text, where
         for secret in SECRETS:
             assert secret not in text, where
 

@@ -15,6 +15,7 @@ from asyncjobs.errors import UsageError, WouldBlock
 from asyncjobs.open.other_threads import wait_in, without_loop
 from asyncjobs.store.database import Connection
 from tests.support.eventually import eventually
+from tests.support.notices import without_lot
 from tests.support.program import Program
 
 
@@ -254,7 +255,7 @@ for n in range(20):
 
 async def test_at_the_interpreter_s_exit_it_is_left(dsn: str, connection: Connection) -> None:
     heard: list[str] = []
-    await connection.add_listener(AsyncJobs(dsn).lifecycle.texts().channel, lambda *args: heard.append(str(args[-1])))
+    await connection.add_listener(AsyncJobs(dsn).lifecycle.texts().channel, lambda *args: heard.append(without_lot(args[-1])))
     async with Program.python("-X", "dev", "-c", LEAVING_NOTHING, dsn) as program:
         await program.succeeds()
     assert program.output == ["open: False"]

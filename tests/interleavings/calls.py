@@ -186,6 +186,52 @@ def _of_job(job: str) -> dict[str, Call]:
     }
 
 
+def _of_rows() -> dict[str, Call]:
+    """What is one row each: a lease, a schedule, a breaker. (Where there is none, a world does not know it by its name.)"""
+    lease = "ARRAY[{lease}]::text[]"
+    held = f"'1', {lease}, ARRAY[5]::bigint[]"
+    ticks = "asyncjobs.tick_schedule({{schedule}}, %d, '2020-01-01', '2020-01-0%d', ARRAY['2020-01-0%d']::timestamptz[], false)"
+    happens = (
+        "SELECT h.formerly, h.state, h.failure_count, h.success_count, h.probe_tokens, h.version"
+        " FROM asyncjobs.happen_to_breaker({breaker}, '%s', %d, 3600, 'by hand', 2, 1, 1, 60) AS h"
+    )
+    calls = {
+        f"take {holder}": one(
+            f"SELECT asyncjobs.take_leases('{holder}', '{{{{}}}}', {lease}, ARRAY[{10 + holder}]::bigint[], {lease},"
+            " ARRAY[5]::bigint[], ARRAY[3]::bigint[], ARRAY[true], '1 min')",
+            passes_over=True,
+        )
+        for holder in (2, 3)
+    }
+    for event, token in (("asked", 21), ("asked", 22), ("failed", 7), ("failed", 8), ("succeeded", 7), ("given back", 7)):
+        calls[f"breaker {event} {token}"] = one(happens % (event, token))
+    for runner, day in ((1, 2), (2, 2), (2, 3)):
+        calls[f"tick {day} by {runner}"] = one(
+            f"SELECT t.outcome FROM {ticks % (runner, day, day)} AS t".replace("{{", "{").replace("}}", "}"), passes_over=True
+        )
+    return calls | {
+        "renew 1": one(f"SELECT r.renewed, r.lost FROM asyncjobs.renew_leases({held}, '{{{{}}}}') AS r", passes_over=True),
+        "release 1": one(
+            f"SELECT r.released FROM asyncjobs.release_leases(1, {lease}, ARRAY[5]::bigint[], '{{{{}}}}', '1 min') AS r"
+        ),
+        "pass 1": Call(((
+            "SELECT asyncjobs.hold_lease({lease}, '1', 5, '5 s')",
+            "INSERT INTO asyncjobs.pauses (kind, name) SELECT 'queue', l.job_name FROM asyncjobs.background_job_leases AS l"  # noqa: ISC004
+            " WHERE l.job_name = {lease} AND l.token = 5 AND l.held_by_worker_id = '1'",
+        ),)),
+        "breaker reset": one(happens % ("reset", 0)),
+        "breaker opened": one(happens % ("opened", 0)),
+        "disable": one("SELECT d FROM asyncjobs.disable_schedule({schedule}, 'operator', 'x') AS d"),
+        "enable": one("SELECT e FROM asyncjobs.enable_schedule({schedule}) AS e"),
+        "run": one("SELECT r.created FROM asyncjobs.run_schedule({schedule}) AS r"),
+        "declare 1": one(
+            "SELECT d.added, d.changed, d.enabled, d.removed, d.differing"
+            " FROM asyncjobs.declare_schedules(1, ARRAY[{schedule}]::text[], ARRAY[{definition}]::text[]) AS d"
+        ),
+        "declare nothing 2": one("SELECT d.removed FROM asyncjobs.declare_schedules(2, ARRAY[]::text[], ARRAY[]::text[]) AS d"),
+    }  # fmt: skip
+
+
 #: What the run book's statement makes of a job that it takes back.
 _BY_HAND: Final = "CASE WHEN asyncjobs.is_paused(j.type, j.serialization_key) THEN 'paused' ELSE 'pending' END"
 
@@ -204,7 +250,7 @@ def _duplicates(job: str) -> dict[str, Call]:
 
 def all_calls(bury: str) -> dict[str, Call]:
     """By name. `bury`: the statement that deletes runners."""
-    calls = _runtime(bury) | _operators() | _enqueuers()
+    calls = _runtime(bury) | _operators() | _enqueuers() | _of_rows()
     for job in "hwvpqs":
         calls |= _of_job(job)
     for job in "hwsp":

@@ -33,7 +33,16 @@ _TABLES: Final = (
     "pauses",
     "holds",
     "replacements",
+    "background_job_leases",
+    "circuit_breakers",
+    "schedules",
+    "schedule_declarations",
 )
+#: What an INSERT may name.
+_COLUMNS: Final = """
+SELECT string_agg(quote_ident(a.attname), ', ' ORDER BY a.attnum) FROM pg_attribute AS a
+WHERE a.attrelid = ('asyncjobs.' || $1)::regclass AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated = ''
+"""
 #: All others. No call and no duty writes to these, which is looked at in the end: what one play leaves would be in the next.
 _OTHERS: Final = r"""
 SELECT c.relname FROM pg_class AS c
@@ -111,7 +120,7 @@ class Lab:
         tables = ", ".join("asyncjobs." + table for table in _TABLES)
         await self._desk.execute(f"TRUNCATE {tables} CASCADE; SELECT setval('asyncjobs.jobs_id_seq', 1000)")
         await self._desk.execute(f"SELECT setval('asyncjobs.place_seq', 1); {_RUNNERS}")
-        self._known: dict[str, Any] = {"K": "'K'"}
+        self._known: dict[str, Any] = {"K": "'K'", **world.known}
         for name, text in world.jobs:
             self._known[name] = (await self._desk.fetchval(text))[0]
         if {CLAIM % 1, CLAIM % 2} & set(world.steps):
@@ -126,8 +135,11 @@ class Lab:
 
     async def _keep(self) -> None:
         await self._desk.execute("".join(f"TRUNCATE lab.{t}; INSERT INTO lab.{t} TABLE asyncjobs.{t};" for t in _TABLES))
+        columns = {table: await self._desk.fetchval(_COLUMNS, table) for table in _TABLES}
         back = "".join(
-            f"DELETE FROM asyncjobs.{t}; INSERT INTO asyncjobs.{t} OVERRIDING SYSTEM VALUE TABLE lab.{t}; " for t in _TABLES
+            f"DELETE FROM asyncjobs.{t}; "
+            f"INSERT INTO asyncjobs.{t} ({names}) OVERRIDING SYSTEM VALUE SELECT {names} FROM lab.{t}; "
+            for t, names in columns.items()
         )
         self._back = (
             f"BEGIN; SET LOCAL session_replication_role = replica; {back}; "

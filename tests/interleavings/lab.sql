@@ -45,6 +45,13 @@ CREATE FUNCTION lab.look() RETURNS jsonb LANGUAGE sql AS $$ SELECT jsonb_build_o
         SELECT jsonb_agg(jsonb_build_array(job_id, requeued_as, requeue_count, acknowledged, original_job -> 'payload') ORDER BY id)
         FROM asyncjobs.dead_letter_jobs),
     'pauses', (SELECT jsonb_agg(jsonb_build_array(kind, name) ORDER BY kind) FROM asyncjobs.pauses),
+    'leases', (SELECT jsonb_agg(jsonb_build_array(job_name, held_by_worker_id, token, renewals)) FROM asyncjobs.background_job_leases),
+    'breakers', (
+        SELECT jsonb_agg(jsonb_build_array(service_name, state, failure_count, success_count, probe_tokens, version))
+        FROM asyncjobs.circuit_breakers),
+    'schedules', (
+        SELECT jsonb_agg(jsonb_build_array(name, CASE WHEN last_tick < '2021-01-01' THEN extract(day FROM last_tick) END, enabled, disabled_because,
+            last_job_id IS NOT NULL)) FROM asyncjobs.schedules),
     'runners', (SELECT jsonb_agg(id ORDER BY id) FROM asyncjobs.runners),
     'requests', (SELECT count(*) FROM asyncjobs.dispatch_requests),
     'late', (

@@ -1,7 +1,7 @@
 """Any two calls that write, one of them waiting for the other: the end is one that some serial order gives, and nobody deadlocks.
 
 In `make test`: what pauses, what replaces and what ends many, beside the calls of runners, on the worlds in which they have met;
-what brings a job with a dedup key to life; and changes and deletes by hand.
+what brings a job with a dedup key to life; changes and deletes by hand; and what is one row: a lease, a breaker, a schedule.
 All pairs on all worlds, and triples, are played by `make proof`.
 """
 
@@ -18,6 +18,7 @@ from tests.interleavings.lab import Lab
 from tests.interleavings.worlds import World, worlds
 from tests.simulation.mutants import MUTANTS
 from tests.simulation.schema import as_written
+from tests.support.mutants import Change
 
 WORLDS = {world.name: world for world in worlds()}
 TRIPLES = 300
@@ -33,6 +34,10 @@ QUICK = {
     "plain delayed due": (r"^change( later| now)? p$|^(retry p|promote|cancel p|tx replace p)$", "change"),
     "plain dead": (r"^delete p$|^(tx )?again p$|^(retry p|requeue|acknowledge|prune)$", "delete"),
     "plain deleted": (r"^(tx )?(again|replace) p$", "again"),
+    "a lease of 1": (r"^(take [23]|renew 1|release 1|pass 1)$", ""),
+    "a breaker that is closed, a failure": (r"^breaker (failed|succeeded|reset)", "failed"),
+    "a breaker that is half-open": (r"^breaker (failed 7|succeeded|asked|given back|reset)", "7"),
+    "a schedule, overlap skip": (r"^(tick|run$|disable|declare)", ""),
     "plain pending": (r"^(tx )?replace p|^(cancel p|dead p|end_jobs|claim|pause type)$", r"replace|pause"),
 }
 
@@ -81,6 +86,21 @@ async def test_locks_that_are_kept_of_what_has_moved_on_are_noticed(laboratory: 
         await explorer.pairs()
         await explorer.triples(TRIPLES, random.Random(0))
         assert any(str(finding).startswith("DEADLOCK") for finding in explorer.found)
+    finally:
+        await connection.execute(kept)
+        await connection.close()
+
+
+async def test_failures_that_are_counted_by_what_was_read_before_the_lock_are_noticed(laboratory: str, lab: Lab) -> None:
+    connection = await asyncpg.connect(laboratory)
+    kept = await connection.fetchval("SELECT pg_get_functiondef('asyncjobs.happen_to_breaker'::regproc)")
+    try:
+        broken = Change("happen_to_breaker", " FOR NO KEY UPDATE", "").of(as_written(kept))
+        again = "VALUES (_service) ON CONFLICT (service_name) DO NOTHING"  # it waits for who writes the row, too
+        await connection.execute(Change("happen_to_breaker", again, "SELECT _service WHERE false").of(broken))
+        explorer = Explorer(lab, WORLDS["a breaker that is closed, a failure"], calls="^breaker (failed|succeeded)")
+        await explorer.pairs()
+        assert explorer.found, explorer.waiting
     finally:
         await connection.execute(kept)
         await connection.close()

@@ -1,10 +1,10 @@
 """The worlds: small states of the database, made by the product's own functions.
 
-Left out: leases, schedules and breakers (each is one row, which its own calls lock, and which the calls here do not know of:
-`tests/store/test_leases.py`, `test_schedules.py`, `test_breakers.py` play two at a time), several queues, and rates and limits.
+Left out: several queues, and rates and limits.
 """
 
-from collections.abc import Iterator, Sequence
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from tests.interleavings.calls import CLAIM, COMPLETE_IN_TRANSACTION, ack, end, here
@@ -27,11 +27,12 @@ class World(NamedTuple):
     name: str
     jobs: Sequence[tuple[str, str]]
     steps: Sequence[str]
+    known: Mapping[str, str] = {}  # what else there is, as SQL
 
 
 def worlds() -> list[World]:
     """All of them."""
-    return [*_of_a_key(), *_without_a_key()]
+    return [*_of_a_key(), *_without_a_key(), *_of_rows()]
 
 
 def _of_a_key() -> Iterator[World]:
@@ -98,3 +99,36 @@ def _without_a_key() -> Iterator[World]:
         yield World(f"plain {state}", [("p", here("p", dedup_key="dp", delay_seconds=delay)), other], [])
     older, newer = here("p", dedup_key="dp", lane="fast", version=1), here("q", lane="fast", version=2)
     yield World("plain pending, a lane and two versions", [("p", older), ("q", newer)], [])
+
+
+def _of_rows() -> Iterator[World]:
+    """A lease, a schedule and a breaker: one row each, which its own calls write."""
+    lease = (
+        "INSERT INTO asyncjobs.background_job_leases (job_name, held_by_worker_id, token, renewals) VALUES ('sweep', '%s', 5, 3)"
+    )
+    for holder in ("1", "none"):
+        yield World(f"a lease of {holder}", [], [lease % holder], {"lease": "'sweep'"})
+    breaker = "INSERT INTO asyncjobs.circuit_breakers (service_name, %s) VALUES ('bank', %s)"
+    states = {
+        "closed, a failure": ("failure_count, last_failure_at", "1, asyncjobs.clock()"),
+        "open, due": ("state, half_opens_at", "'open', asyncjobs.clock() - interval '1 s'"),
+        "half-open": ("state, probe_tokens, probes_lapse_at", "'half-open', '{{7}}', ARRAY[asyncjobs.clock() + interval '1 h']"),
+    }
+    for state, (columns, values) in states.items():
+        yield World(f"a breaker that is {state}", [], [breaker % (columns, values)], {"breaker": "'bank'"})
+    for overlap in ("allow", "skip"):
+        definition = {
+            "overlap": overlap,
+            "job": {"type": "work", "queue": "default", "payload": "tick"},
+            "timing": {"every": 86400},
+        }
+        text = "'" + json.dumps(definition) + "'"
+        known = {"schedule": "'nightly'", "definition": text}
+        declared = [
+            f"SELECT asyncjobs.declare_schedules({runner}, ARRAY['nightly'], ARRAY[{text.replace('{', '{{').replace('}', '}}')}])"
+            for runner in (1, 2)
+        ]
+        begun = "UPDATE asyncjobs.schedules SET last_tick = '2020-01-01', unbroken_since = '2020-01-01'"
+        yield World(f"a schedule, overlap {overlap}", [], [*declared, begun], known)
+        off = "SELECT asyncjobs.disable_schedule('nightly', 'operator', 'x')"
+        yield World(f"a schedule that is disabled, overlap {overlap}", [], [*declared, begun, off], known)

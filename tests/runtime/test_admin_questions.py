@@ -92,6 +92,8 @@ async def test_what_runs_for_longest_comes_first(jobs: AsyncJobs, connection: Co
     assert [one.id for one in await jobs.admin.longest_running(limit=1)] == [ids[1]]
     said = await cli("jobs", "running", dsn=dsn)
     assert [int(line.split()[0]) for line in said.out.splitlines()[2:]] == [ids[1], ids[2], ids[0]]
+    await connection.execute('UPDATE asyncjobs.runners SET slots = \'{"default": {"": 2}}\', prefetch = \'{"default": 9}\'')
+    assert [one.id for one in await jobs.admin.longest_running()] == [ids[1], ids[2]], "the third waits for a slot"
 
 
 async def test_jobs_are_found_by_when_something_happened_to_them(jobs: AsyncJobs, connection: Connection, dsn: str) -> None:
@@ -106,6 +108,9 @@ async def test_jobs_are_found_by_when_something_happened_to_them(jobs: AsyncJobs
     assert [int(one["id"]) for one in said.data] == [new]
     until = await cli("jobs", "list", "--until", hour.isoformat(), "--json", dsn=dsn)
     assert [int(one["id"]) for one in until.data] == [old]
+    for since, ids in (("301m", [new, old]), ("18060s", [new, old]), ("0.5d", [new, old]), ("599s", [])):
+        listed = await cli("jobs", "list", "--since", since, "--json", dsn=dsn)
+        assert [int(one["id"]) for one in listed.data] == ids, since
     retried = await cli("jobs", "retry", "--since", "1h", "--yes", dsn=dsn)
     assert retried.out.splitlines()[-1] == "1 retried"
     wrong = await cli("jobs", "list", "--since", "yesterday", dsn=dsn)

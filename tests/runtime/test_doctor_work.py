@@ -1,5 +1,6 @@
 """What an operator is told of work that is not done: the doctor's rules, each on a database with that fault."""
 
+import shlex
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -8,6 +9,7 @@ import pytest
 from asyncjobs import AsyncJobs, Queue
 from asyncjobs.model.symptom import Symptom
 from asyncjobs.store.database import Connection
+from tests.support.cli import cli
 from tests.support.eventually import eventually
 from tests.support.factories import insert, insert_job, insert_runner
 
@@ -115,5 +117,12 @@ async def test_type_of_which_every_attempt_fails_is_told(dsn: str, connection: C
                                 ("rare", "failed", 4)):  # fmt: skip
         await insert(connection, "job_metrics", job_type=type, status=status, minute=NOW, count=count, queue_seconds=0.0,
                      run_seconds=0.0, queue_time=empty, run_time=empty)  # fmt: skip
+    long_ago: Any = {"minute": NOW - timedelta(minutes=70), "queue_time": empty, "run_time": empty}
+    await insert(connection, "job_metrics", job_type="well again", status="failed", count=9, queue_seconds=0.0, run_seconds=0.0,
+                 **long_ago)  # fmt: skip
     one = (await told(dsn))["a type fails each time"]
     assert (one.severity, one.evidence) == ("critical", "bad: 6 attempts within an hour, and none succeeded")
+    job_id = await insert_job(connection, type="bad", status="dead")
+    command = shlex.split(one.remedy.partition(" says why")[0])
+    said = await cli(*command[1:], "--json", dsn=dsn)
+    assert [row["id"] for row in said.data] == [job_id], "what is proposed finds what fails, also where one attempt is all"

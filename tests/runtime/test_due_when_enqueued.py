@@ -44,7 +44,7 @@ async def test_what_became_pending_wakes_its_queue_whatever_time_it_was_given(da
             assert (await line.enqueue(row)).created or way != "plain"
         (first, *_), due, notified = woken(line)
         assert first == ("default", False)
-        assert notified[0] == "q:default"
+        assert notified[0] == "q1:default"
         assert due == [], "nothing is left to the promoters"
 
 

@@ -141,6 +141,15 @@ async def test_a_lane_that_is_full_is_told_from_slots_that_are_kept_for_others(
     assert sentence in found.sentence
 
 
+async def test_queue_that_keeps_all_its_slots_for_lanes_says_that_nothing_else_runs_there(
+    app: AsyncJobs, connection: Connection
+) -> None:
+    await insert_runner(connection, id=2, queues=["mail"], types=["email"], slots='{"mail": {"": 0, "fast": 1}}')
+    found = await app.admin.explain(await insert_job(connection, queue="mail"))
+    assert found.reason == "lane full"
+    assert ': the queue "mail" keeps all its slots for lanes, and it has none of these: ' in found.sentence
+
+
 async def test_a_suspect_is_told_what_it_waits_for(app: AsyncJobs, connection: Connection) -> None:
     await insert_job(connection)
     job_id = [await insert_job(connection, **SUSPECT) for _ in range(3)][-1]

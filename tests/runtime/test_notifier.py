@@ -1,4 +1,5 @@
 import asyncio
+import re
 from collections.abc import AsyncGenerator
 
 import pytest
@@ -175,3 +176,39 @@ async def test_idle_notifier_opens_no_connection(notifier: Notifier, proxy: Prox
     async with running(notifier):
         await notifier.wait_passed()
     assert proxy.accepted == 0
+
+
+def lots(heard: list[str]) -> dict[str, int]:
+    """The queues that were told of, and of how many jobs."""
+    found = [re.fullmatch(r"([qf])([0-9]+)\.([0-9]+)(:.*)", payload) for payload in heard]
+    return {f"{one[1]}{one[4]}": int(one[2]) for one in found if one is not None}
+
+
+async def test_jobs_of_a_queue_are_added_up_and_told_of_with_one_lot(notifier: Notifier, heard: list[str]) -> None:
+    for payload in ("q1:a", "q2:a", "f1:a", "q4:b:c", "q1:a", "q1:all", "q:all", "q1:all"):
+        notifier.notify(payload)
+    async with running(notifier):
+        assert await notifier.flush(2)
+        await eventually(lambda: len(heard) == 4, description="four notifications")
+    assert lots(heard) == {"q:a": 4, "f:a": 1, "q:b:c": 4}
+    assert "q:all" in heard, "once it is not known how many, all are called"
+
+
+async def test_jobs_whose_notify_failed_are_told_of_with_those_that_came_meanwhile(
+    notifier: Notifier, proxy: Proxy, heard: list[str]
+) -> None:
+    async with running(notifier):
+        notifier.notify("q:warm")
+        assert await notifier.flush(2)
+        proxy.black_hole()
+        notifier.notify("q3:a")
+        notifier.notify("q:all")
+        await eventually(lambda: notifier._sending, description="it is on its way")
+        for payload in ("q2:a", "q1:all", "q1:new"):
+            notifier.notify(payload)
+        await eventually(lambda: notifier.failures, description="it failed")
+        proxy.heal()
+        assert await notifier.flush(5)
+        await eventually(lambda: lots(heard).get("q:new"), description="it was told of")
+    assert lots(heard) == {"q:a": 5, "q:new": 1}
+    assert "q:all" in heard

@@ -40,7 +40,7 @@ async def test_a_tick_makes_a_job_and_wakes_its_queue(make: Make, connection: Co
     async with setup.running(), patience(10):
         await eventually(lambda: len(recorder.of(ScheduleFired)) >= 2, description="two ticks")
     assert setup.woken.queues[:2] == [("mail", True)] * 2
-    assert setup.notified[:2] == ["f:mail"] * 2
+    assert setup.notified[:2] == ["f1:mail"] * 2
     fired = recorder.of(ScheduleFired)
     assert fired[1].tick_at > fired[0].tick_at
     rows = await connection.fetch("SELECT id FROM asyncjobs.jobs ORDER BY id")

@@ -92,6 +92,7 @@ async def test_what_it_may_not_claim_is_no_reason_to_scan(database: Database, co
         await rig.enqueue(version=2)
         await rig.enqueue(losses=2, suspicion=1)
         await rig.enqueue(queue="mail")
+        await connection.execute("UPDATE asyncjobs.jobs SET updated_at = now() - interval '15.1 ms'")
         scans: list[tuple[str, str | None]] = [("default", None), ("mail", None), ("default", "fast")]
 
         async def looked(*, suspects: bool = False) -> list[str]:
@@ -100,7 +101,7 @@ async def test_what_it_may_not_claim_is_no_reason_to_scan(database: Database, co
 
         assert await looked() == ["mail None"]
         assert await looked(suspects=True) == ["default None", "mail None"]
-        await rig.enqueue(lane="fast")
+        await rig.enqueue(lane="fast", updated_at=await connection.fetchval("SELECT now() + interval '1 hour'"))
         assert await looked() == ["default None", "default fast", "mail None"]
         await connection.execute("INSERT INTO asyncjobs.pauses (kind, name) VALUES ('queue', 'default')")
         assert await looked() == ["mail None"]

@@ -1,3 +1,4 @@
+from asyncjobs.model.peers import Lot
 from asyncjobs.runtime.wakes import Wakes
 from tests.support.services import Woken
 
@@ -80,3 +81,27 @@ def test_who_is_removed_by_another_while_all_are_woken_is_no_error() -> None:
     wakes.add(woken)
     wakes.pending("mail")
     assert leaving.queues == woken.queues == [("mail", False)]
+
+
+def test_jobs_of_a_queue_are_told_of_with_their_number_where_it_is_known() -> None:
+    notified: list[str] = []
+    wakes = Wakes(notified.append)
+    wakes.pending("mail", count=3)
+    wakes.pending("mail", count=1, front=True)
+    assert notified == ["q3:mail", "f1:mail"]
+
+
+def test_lots_are_heard_by_those_who_are_here_with_whose_they_are() -> None:
+    wakes, woken = Wakes(lambda _: None), Woken()
+    wakes.add(woken)
+    for payload in ("q3.17:mail", "f1.4294967295:a:b"):
+        wakes.heard(payload)
+    wakes.heard_own("q3.17:mail")
+    assert woken.lots == [
+        ("mail", Lot(3, 17), False, False), ("a:b", Lot(1, 4294967295), True, False), ("mail", Lot(3, 17), False, True)
+    ]  # fmt: skip
+    for payload in ("q0.17:mail", "q3:mail", "q3.:mail", "q٣.17:mail", "qq:mail", "q99999999999.1:mail"):
+        wakes.heard(payload)
+    for payload in ("q:mail", "f:mail", "d", "q"):
+        wakes.heard_own(payload)
+    assert (len(woken.lots), woken.queues, woken.due) == (3, [], [])

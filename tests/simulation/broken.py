@@ -19,6 +19,7 @@ from asyncjobs.runtime.call_line import CallLine
 from asyncjobs.runtime.coordinator import Coordinator
 from asyncjobs.runtime.doubt import Doubt
 from asyncjobs.runtime.folder import Folder
+from asyncjobs.runtime.herd import Herd
 from asyncjobs.runtime.keys import KeyActors
 from asyncjobs.runtime.leader import Leader
 from asyncjobs.runtime.ledger import Ledger
@@ -39,10 +40,14 @@ def answered_late() -> list[Any]:
     """A scan has seen whatever happened until it was answered."""
     saw = Coordinator._saw
 
-    def mutant(self: Any, scan: Any, found: Any) -> None:
-        saw(self, scan, msgspec.structs.replace(found, call=max(found.call, self._reason + 1)))
+    def mutant(self: Any, scan: Any, found: Any, **options: Any) -> None:
+        saw(self, scan, msgspec.structs.replace(found, call=max(found.call, self.lanes[scan.lane].reason + 1)), **options)
 
     return [patch.object(Coordinator, "_saw", mutant)]
+
+
+def nobody_called() -> list[Any]:
+    return [patch.object(Herd, "called", lambda _self, _lot: 0)]
 
 
 def wake_first() -> list[Any]:

@@ -223,6 +223,7 @@ MUTANTS: tuple[Simulated, ...] = (
             "WHERE t.duty = l.job_name"),
     ), needs=_dozes),
     Simulated("the coordinator's flag is cleared after the fetch", patches=broken.answered_late, needs=_late),
+    Simulated("a lot calls nobody", patches=broken.nobody_called, needs=_calm),
     Simulated("everybody is woken before the LISTEN", patches=broken.wake_first, needs=_calm),
     Simulated("promotion tells nobody", patches=broken.promote_silently, needs=_calm),
     Simulated("a NOTIFY that failed is forgotten", patches=broken.forget_marks, needs=_fragile),
@@ -334,7 +335,8 @@ MUTANTS: tuple[Simulated, ...] = (
         Change("count_arrivals", "PERFORM asyncjobs.take_dependents_back(_closed);", ""),
     ), needs=_flows),
     Simulated("a gate releases although its workflow is cancelled", (
-        Change("release_dependents", "AND w.cancel_requested_at IS NOT NULL)\n        RETURNING", "AND false)\n        RETURNING"),
+        Change("release_dependents", "AND w.cancel_requested_at IS NOT NULL)\n        RETURNING",
+               "AND false)\n        RETURNING"),
     ), needs=_flows),
     Simulated("a second attempt spawns anew", (
         Change("spawn_members", "WHERE m.spawned_by = _job", "WHERE m.spawned_by = -_job"),

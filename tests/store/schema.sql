@@ -474,6 +474,7 @@ CREATE TABLE asyncjobs.runners (
     name text,
     session integer,
     machine text,
+    serves bigint DEFAULT 0 NOT NULL,
     limits jsonb DEFAULT '[]'::jsonb NOT NULL,
     CONSTRAINT runners_pkey PRIMARY KEY (id)
 );
@@ -800,7 +801,7 @@ CREATE FUNCTION asyncjobs.announce(_rows asyncjobs.new_job[], _existing integer[
     RETURNS void
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 8817d0be7cdb39f5
+-- body: ffa21069b723f25d
 
 CREATE FUNCTION asyncjobs.answer_kind(_on_dead text, _workflow_id bigint)
     RETURNS text
@@ -848,7 +849,7 @@ CREATE FUNCTION asyncjobs.as_members(_who text, _rows asyncjobs.new_job[], _work
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 508569d31ad80b00
 
-CREATE FUNCTION asyncjobs.beat_with_leases(_runner bigint, _held text[], _tokens bigint[], _reports jsonb, _served text[], _new_tokens bigint[], _may_take boolean, _tried text[], _tried_tokens bigint[], _tried_renewals bigint[], _tried_long boolean[], _expiry interval, _fresh interval, _troubles text[], _stops boolean, OUT beat bigint, OUT runners integer, OUT rank integer, OUT renewed text[], OUT lost text[], OUT acquired text[], OUT duties text[], OUT tokens bigint[], OUT renewals bigint[], OUT ages double precision[])
+CREATE FUNCTION asyncjobs.beat_with_leases(_runner bigint, _held text[], _tokens bigint[], _reports jsonb, _served text[], _new_tokens bigint[], _may_take boolean, _tried text[], _tried_tokens bigint[], _tried_renewals bigint[], _tried_long boolean[], _expiry interval, _fresh interval, _troubles text[], _stops boolean, OUT beat bigint, OUT runners integer, OUT rank integer, OUT peers bigint[], OUT renewed text[], OUT lost text[], OUT acquired text[], OUT duties text[], OUT tokens bigint[], OUT renewals bigint[], OUT ages double precision[])
     RETURNS record
     LANGUAGE plpgsql
     SET plan_cache_mode TO 'force_generic_plan'
@@ -856,7 +857,7 @@ CREATE FUNCTION asyncjobs.beat_with_leases(_runner bigint, _held text[], _tokens
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 49df5d434808ba92
+-- body: a964494a8cd00f52
 
 CREATE FUNCTION asyncjobs.begin_verb(_via text, _by text, _verb text, _target text, _why text)
     RETURNS bigint
@@ -2808,7 +2809,7 @@ CREATE FUNCTION asyncjobs.skipped(_runner bigint, _queues text[], _lanes text[],
     SET enable_bitmapscan TO 'off'
     SET enable_sort TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: af03f3be70a391d2
+-- body: b1851cda7fce2346
 
 CREATE FUNCTION asyncjobs.span(_duration interval)
     RETURNS interval

@@ -21,6 +21,7 @@ from asyncjobs.store.database import Connection, Database, quote_identifier
 from asyncjobs.store.jobs import EnqueueAnswer
 from tests.support.eventually import eventually, patience
 from tests.support.factories import a_row
+from tests.support.notices import without_lot
 
 LEVELS = ("READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE")
 
@@ -130,7 +131,7 @@ async def counts(connection: Connection, database: Database) -> list[int]:
 @asynccontextmanager
 async def hearing(connection: Connection, database: Database) -> AsyncGenerator[list[str]]:
     heard: list[str] = []
-    await connection.add_listener(database.channel, lambda *args: heard.append(str(args[-1])))
+    await connection.add_listener(database.channel, lambda *args: heard.append(without_lot(args[-1])))
     yield heard
     await connection.reset()
 
@@ -348,7 +349,7 @@ async def test_queues_with_the_longest_names_are_announced(database: Database, c
     queues = [f"{number:03}" + "😀" * 15 for number in range(300)]
     assert {len(queue.encode()) for queue in queues} == {63}
     heard: set[str] = set()
-    await connection.add_listener(database.channel, lambda *args: heard.add(args[3]))
+    await connection.add_listener(database.channel, lambda *args: heard.add(without_lot(args[3])))
     caller = await asyncpg.connect(database.dsn)
     async with caller.transaction():
         await callers.enqueue(caller, database, [a_row(queue=queue) for queue in queues], list(range(300)))

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from asyncjobs.store import serialized
+from tests.support.notices import without_lot
 from tests.support.peers import Isolation, Peers
 
 ISOLATIONS: list[Isolation] = ["read_committed", "repeatable_read", "serializable"]
@@ -27,7 +28,7 @@ async def heard(pair: Peers) -> list[str]:
     for key, dedup_key in (("h", "h"), ("h", None), (None, "p")):
         await pair.b.enqueue(key, dedup_key=dedup_key)
     found: list[str] = []
-    await pair.admin.add_listener(pair.database.channel, lambda *args: found.append(str(args[3])))
+    await pair.admin.add_listener(pair.database.channel, lambda *args: found.append(without_lot(args[3])))
     return found
 
 

@@ -1,5 +1,6 @@
 import asyncio
 from collections.abc import AsyncGenerator
+from typing import Any
 
 import asyncpg
 import pytest
@@ -7,7 +8,7 @@ import pytest
 from asyncjobs.errors import LeaseLost
 from asyncjobs.store import leases, runners
 from asyncjobs.store.database import Connection, Database
-from asyncjobs.store.leases import Fence, FencedLink, Report
+from asyncjobs.store.leases import Fence, FencedLink, Report, Said
 from tests.support.eventually import eventually, patience
 from tests.support.factories import insert_runner
 from tests.support.leasing import Candidate, age, candidates, lease
@@ -267,3 +268,37 @@ async def test_rank_counts_living_runners_and_no_holders(database: Database, con
     assert (await made[4].beat()).rank == 2
     for one in made:
         await one.link.close()
+
+
+async def test_beat_names_the_peers_that_are_awake(database: Database, connection: Connection) -> None:
+    """Who serves the same, has beaten lately and does not stop."""
+    made = await candidates(database, connection, 5)
+    await connection.execute(
+        """
+        UPDATE asyncjobs.runners SET serves = 7;
+        UPDATE asyncjobs.runners SET serves = 8 WHERE id = 2;
+        UPDATE asyncjobs.runners SET beat_at = now() - interval '8.1 seconds' WHERE id = 3;
+        UPDATE asyncjobs.runners SET stopped_at = now() WHERE id = 4;
+        """
+    )
+    assert sorted((await made[0].beat()).peers) == [1, 5]
+    assert (await made[1].beat()).peers == [2]
+    assert sorted((await made[2].beat()).peers) == [1, 3, 5], "its beat is one"
+    await connection.execute("UPDATE asyncjobs.runners SET stopped_at = NULL")
+    link = database.link("registering")
+    same: dict[str, Any] = {"host": "h", "pid": 1, "version": "1", "types": ["b", "a"], "queues": ["q"], "slots": {"q": {"": 1}}}
+    others: list[dict[str, Any]] = [
+        {"types": ["a"]},
+        {"queues": ["r"]},
+        {"slots": {"q": {"": 2}}},
+        {"prefetch": {"q": 5}},
+        {"versions": {"a": 2}},
+    ]
+    alike = {"types": ["a", "b"], "host": "i", "pid": 2, "duties": ["prune"]}
+    for id, fields in enumerate([{}, alike, *others], 11):
+        await runners.register(link, id, **(same | fields))
+    heard = await leases.beat(link, 11, Said(), expiry_seconds=10.0, fresh_seconds=8.0)
+    assert heard is not None
+    assert sorted(heard.peers) == [11, 12]
+    for one in (link, *(candidate.link for candidate in made)):
+        await one.close()

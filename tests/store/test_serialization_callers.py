@@ -8,6 +8,7 @@ import pytest
 from asyncjobs.store import serialized
 from tests.support.eventually import Stopwatch
 from tests.support.holding import pause_key
+from tests.support.notices import without_lot
 from tests.support.peers import Isolation, Peers, spawn
 from tests.support.rows import each
 from tests.support.scenarios import sweep
@@ -96,7 +97,7 @@ async def test_job_is_invisible_until_the_commit_and_dispatched_by_it(pair: Peer
 @each("isolation", ["repeatable_read", "serializable"])
 async def test_snapshot_isolated_transaction_asks_a_serializer(pair: Peers, isolation: Isolation) -> None:
     heard: list[str] = []
-    await pair.admin.add_listener(pair.database.channel, lambda *args: heard.append(str(args[3])))
+    await pair.admin.add_listener(pair.database.channel, lambda *args: heard.append(without_lot(args[3])))
     await pair.a.begin(isolation)
     job_id = await pair.a.enqueue_in_transaction()
     await pair.a.commit()

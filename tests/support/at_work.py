@@ -64,7 +64,7 @@ class ByHand(Coordinator):
     @property
     def is_hungry(self) -> bool:
         """Whether there is something that it has not seen."""
-        return not self.is_stopped and any(lane.seen <= self._reason for lane in self.lanes.values())
+        return not self.is_stopped and self._is_hungry
 
 
 class Turnstile:

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Collection, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -10,7 +11,9 @@ import pytest
 
 from asyncjobs.model.claim import Ack, Claimed, Scan
 from asyncjobs.model.outcome import Outcome
+from asyncjobs.model.peers import Lot
 from asyncjobs.runtime import coordinator as module
+from asyncjobs.runtime import herd
 from asyncjobs.runtime.attempts import Attempts
 from asyncjobs.runtime.coordinator import Coordinator, Shared
 from asyncjobs.runtime.orders import NoAnswer, Scanned
@@ -36,7 +39,8 @@ class Harness:
         self.line = Line()
         self.timers: list[tuple[float, Callable[[], None]]] = []
         self.now = 100.0
-        monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: self.now))
+        for one in (module, herd):
+            monkeypatch.setattr(one, "time", SimpleNamespace(monotonic=lambda: self.now))
         self.attempts = Attempts(events=Events())
         self.keyed: list[Ack] = []
         self.verified: list[Ack] = []
@@ -44,24 +48,35 @@ class Harness:
         self.place = 0
         fake: Any = SimpleNamespace(ended=lambda _: None, is_held=lambda job: job.type in self.held, began=lambda _: None)
         self.polling = Polling(lambda: 3600.0)
+        self.after: int | None = 0  # so many of its peers are before it, by whatever lot
+        self.told: list[int | None] = []
         shared = Shared(
             line=cast("Any", self.line), attempts=self.attempts, handlers={}, surroundings=fake, polling=self.polling,
             turnstile=fake, probation=fake, keys=cast("Any", SimpleNamespace(put=lambda _, ack: self.keyed.append(ack))),
             verify=lambda _, ack: self.verified.append(ack), note=lambda *_: None, others=lambda: int(others),
+            place=lambda _, most: None if self.after is None or self.after >= most else self.after,
+            tell=lambda _, count: self.told.append(count),
         )  # fmt: skip
         self.coordinator = Starts(queue, shared)
         loop = asyncio.get_running_loop()
         monkeypatch.setattr(loop, "call_later", self._later)
         self.task = loop.create_task(self.coordinator.run())
 
-    def _later(self, seconds: float, callback: Callable[[], None], *_: Any) -> Any:
+    def _later(self, seconds: float, callback: Callable[..., None], *args: Any) -> Any:
+        timer = (seconds, partial(callback, *args))
         if seconds < 3600.0:
-            self.timers.append((seconds, callback))
-        return SimpleNamespace(cancel=lambda: None)
+            self.timers.append(timer)
+        return SimpleNamespace(cancel=lambda: self.timers.remove(timer) if timer in self.timers else None)
+
+    def hear(self, count: int | None, *, after: int | None = 0, front: bool = False, is_own: bool = False) -> None:
+        """A notification of so many jobs, by whose lot so many peers are before this one; None: all are called."""
+        self.after = after
+        self.coordinator.hear(None if count is None else Lot(count, 5), front=front, is_own=is_own)
 
     def fire(self) -> None:
         """Let the time of every timer come."""
         timers, self.timers = self.timers, []
+        self.now += max((seconds for seconds, _ in timers), default=0.0)
         for _, callback in timers:
             callback()
 

@@ -60,6 +60,7 @@ async def every_fault(dsn: str, rows: Connection, monkeypatch: pytest.MonkeyPatc
     await _jobs(rows)
     await _keys(rows)
     await _workflows(rows)
+    await _limits(rows)
     await _tables(dsn, rows)
     monkeypatch.setattr(doctoring, "datetime", Late)
     monkeypatch.setattr(doctoring, "LONG_TRANSACTION", -1.0)
@@ -134,6 +135,15 @@ async def _workflows(rows: Connection) -> None:
     await insert(rows, "workflows", id=2, created_at=now, name="import", ended_at=now)
     for id, missing, dead in ((1, 2, 0), (2, 0, 1)):
         await insert(rows, "gates", id=id, workflow_id=id, size=2, missing=missing, dead=dead)
+
+
+async def _limits(rows: Connection) -> None:
+    later = datetime.now(UTC) + timedelta(hours=1)
+    await insert(rows, "limits", kind="limit", name="api", declared='{"each": 1, "total": 5}', is_full=True)
+    await insert(rows, "limit_keys", key="api:a", closed_until=later, closed_seconds=3600.0, closed_by=5)
+    await insert_job(rows, limit_key="api:a")
+    declared = '[{"kind": "limit", "name": "api", "values": {"each": 2}}]'
+    await rows.execute("UPDATE asyncjobs.runners SET limits = $1 WHERE id = 1", declared)
 
 
 async def _tables(dsn: str, rows: Connection) -> None:

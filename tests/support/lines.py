@@ -13,8 +13,8 @@ class Line:
 
     def __init__(self) -> None:
         self.calls = 0
-        self.is_open = asyncio.Event()
-        self.is_open.set()
+        self.open = asyncio.Event()
+        self.open.set()
         self.asked: list[tuple[list[Scan], asyncio.Future[list[Scanned]]]] = []
         self.looks: list[tuple[list[tuple[str, str | None]], asyncio.Future[Any]]] = []
         self.heads: list[Ack | None] = []  # by call that was asked for: whose next head it is for
@@ -44,7 +44,11 @@ class Line:
         return await answer
 
     async def wait_open(self) -> None:
-        await self.is_open.wait()
+        await self.open.wait()
+
+    @property
+    def is_open(self) -> bool:
+        return self.open.is_set()
 
     def put(self, ack: Ack) -> None:
         self.put_.append(ack)

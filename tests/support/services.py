@@ -5,6 +5,8 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Protocol
 
+from asyncjobs.model.peers import Lot
+
 
 class Runs(Protocol):
     """What is run until it is cancelled: a service, a part."""
@@ -32,6 +34,7 @@ class Woken:
 
     def __init__(self) -> None:
         self.queues: list[tuple[str, bool]] = []
+        self.lots: list[tuple[str, Lot, bool, bool]] = []
         self.due: list[float] = []
         self.keys = 0
         self.schedules = 0
@@ -42,6 +45,12 @@ class Woken:
 
     def wake_queue(self, queue: str, *, front: bool) -> None:
         self.queues.append((queue, front))
+
+    def hear_queue(self, queue: str, lot: Lot | None, *, front: bool, is_own: bool) -> None:
+        if lot is None:
+            self.wake_queue(queue, front=front)
+        else:
+            self.lots.append((queue, lot, front, is_own))
 
     def wake_due(self, seconds: float) -> None:
         self.due.append(seconds)

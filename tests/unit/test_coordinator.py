@@ -38,10 +38,10 @@ async def test_slots_of_a_call_that_failed_are_given_back_and_it_asks_again_at_t
         await harness.end(1)
         assert [scan.start for scan in await harness.asks()] == [(100, 2)]
         harness.coordinator.wake(front=True)
-        harness.line.is_open.clear()
+        harness.line.open.clear()
         await harness.fail()
         assert (harness.free, await harness.asks()) == ({None: 1}, [])
-        harness.line.is_open.set()
+        harness.line.open.set()
         assert [scan.start for scan in await harness.asks()] == [FRONT]
         await harness.fail()
         assert [scan.start for scan in await harness.asks()] == [FRONT]

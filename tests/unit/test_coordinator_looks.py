@@ -37,6 +37,25 @@ async def test_scans_of_the_same_time_share_a_look() -> None:
         assert sorted(await looked_at(harness), key=str) == [("default", "fast"), ("default", None)]
 
 
+async def test_scan_that_was_sent_just_before_a_look_has_another() -> None:
+    """A look leaves out what became pending in that moment."""
+    async with working(Queue(concurrency=2), others=True) as harness:
+        await harness.answer(0)
+        harness.coordinator.wake()
+        await harness.asks()
+        harness.now += SECOND_LOOK_SECONDS
+        timers, harness.timers = harness.timers, []
+        await harness.answer(0)
+        for _, callback in timers:
+            callback()
+        await harness.turn()
+        harness.line.looks[-1][1].set_result(set())
+        await harness.turn()
+        assert [seconds for seconds, _ in harness.timers] == [SECOND_LOOK_SECONDS]
+        assert await looked_at(harness) == [("default", None)]
+        assert harness.timers == []
+
+
 async def test_what_was_skipped_before_all_slots_were_taken_is_looked_for_when_one_is_free() -> None:
     async with working(Queue(concurrency=2)) as harness:
         await harness.answer(1)
@@ -52,3 +71,16 @@ async def test_full_claim_is_followed_by_no_second_look() -> None:
     async with working(Queue(concurrency=2), others=True) as harness:
         await harness.answer(2)
         assert harness.timers == []
+
+
+async def test_a_coordinator_that_has_a_reason_claims_before_it_looks() -> None:
+    async with working(Queue(concurrency=2), others=True) as harness:
+        await harness.answer(0)
+        harness.coordinator.wake()
+        harness.fire()
+        assert (asked_for(await harness.asks()), harness.line.looks) == ([(None, 2)], [])
+        await harness.answer(1)
+        assert asked_for(await harness.asks()) == [], "and looks then"
+        assert len(harness.line.looks) == 1
+        harness.line.looks[0][1].set_result(set())
+        await harness.turn()

@@ -445,6 +445,7 @@ CREATE TABLE asyncjobs.runners (
     -- The server's process of the session that beats, as of the last beat: its end is a hint. And where the runner's process is.
     session integer,
     machine text,
+    serves bigint NOT NULL DEFAULT 0,  -- a digest of queues, slots, types and versions: runners with the same are peers
     limits  jsonb NOT NULL DEFAULT '[]'  -- what it declares of limits and of totals of queues
 );
 

@@ -1,6 +1,7 @@
 -- Jobs that stand still, by why. 'starved': queues all of whose general slots are held, for longer than $1 seconds, by jobs
 -- whose own children wait for a slot there. 'paused': those that an operator's SQL has set to `paused`, by type; at most $2 rows are looked
--- at. And workflows: 'cancelling' for more than $3 seconds; 'broken' in the last $4 seconds, how many and the newest of them.
+-- at. And workflows: 'cancelling' for more than $3 seconds; 'broken' in the last $4 seconds, how many and the newest of them. And 'sequence':
+-- one that stands behind its rows, where it is and what they have reached.
 (SELECT 'starved' AS why, w.queue AS name, w.parents AS count, w.slots, NULL::bigint AS id, NULL::float8 AS seconds FROM (
     SELECT p.queue, pg_catalog.count(1) AS parents, (SELECT pg_catalog.sum((r.slots -> p.queue ->> '')::integer) FROM asyncjobs.runners AS r WHERE r.stopped_at IS NULL) AS slots
     FROM asyncjobs.jobs AS p
@@ -24,4 +25,6 @@ UNION ALL
 (SELECT 'broken', w.name, pg_catalog.count(1) OVER (), NULL, w.id, extract(epoch FROM asyncjobs.clock() - w.ended_at)::float8
 FROM asyncjobs.workflows AS w JOIN asyncjobs.gates AS g ON g.id = w.id
 WHERE w.ended_at > asyncjobs.clock() - pg_catalog.make_interval(secs => $4::float8) AND g.dead > 0 AND w.cancel_requested_at IS NULL
-ORDER BY w.ended_at DESC LIMIT 1);
+ORDER BY w.ended_at DESC LIMIT 1)
+UNION ALL
+(SELECT 'sequence', b.name, b.last_value, NULL, b.reached, NULL FROM asyncjobs.sequences_behind() AS b ORDER BY b.name);

@@ -14,6 +14,7 @@ CREATE FUNCTION asyncjobs.beat_with_leases(
     _stops boolean,                 -- whether it stops
     OUT beat bigint, OUT runners integer,
     OUT rank integer,               -- how many living runners have a lower id, holders of a lease apart
+    OUT peers bigint[],             -- living runners that serve the same, this one among them
     OUT renewed text[], OUT lost text[], OUT acquired text[],
     OUT duties text[], OUT tokens bigint[], OUT renewals bigint[], OUT ages float8[])  -- the leases of others
 LANGUAGE plpgsql
@@ -23,16 +24,18 @@ SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     _now timestamptz := asyncjobs.clock();
     _holder text := _runner::text;
+    _serves bigint;
 BEGIN
     UPDATE asyncjobs.runners AS r SET beat = r.beat + 1, beat_at = _now, troubles = _troubles, session = pg_backend_pid(),
         stopped_at = CASE WHEN _stops THEN coalesce(r.stopped_at, _now) END
-    WHERE r.id = _runner RETURNING r.beat INTO beat;
+    WHERE r.id = _runner RETURNING r.beat, r.serves INTO beat, _serves;
     IF NOT FOUND THEN
         RETURN;
     END IF;
     SELECT count(*), count(*) FILTER (WHERE r.id < _runner AND r.beat_at > _now - _fresh AND r.stopped_at IS NULL AND NOT EXISTS (
-        SELECT FROM asyncjobs.background_job_leases AS l WHERE l.held_by_worker_id = r.id::text))
-    INTO runners, rank FROM asyncjobs.runners AS r;
+        SELECT FROM asyncjobs.background_job_leases AS l WHERE l.held_by_worker_id = r.id::text)),
+        array_agg(r.id) FILTER (WHERE r.serves = _serves AND r.beat_at > _now - _fresh AND r.stopped_at IS NULL)
+    INTO runners, rank, peers FROM asyncjobs.runners AS r;
 
     SELECT r.renewed, r.lost INTO renewed, lost FROM asyncjobs.renew_leases(_holder, _held, _tokens, _reports) AS r;
     IF EXISTS (SELECT FROM unnest(_served) AS s(duty) WHERE NOT EXISTS (
