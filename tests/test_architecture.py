@@ -48,7 +48,6 @@ LONG_FILES = {
     "asyncjobs/runtime/attempt.py": "one attempt from its claim to its outcome: what each end of it means is read in one place",
     "asyncjobs/runtime/coordinator.py": "one queue on one runner: when it claims, and how much, is decided here and nowhere else",
     "asyncjobs/runtime/call_line.py": "one conversation: what may happen to a call, and what follows for all that share it",
-    "asyncjobs/runtime/coordinator.py": "one queue on one runner: when it claims, and how much, is decided in one place",
     "asyncjobs/testing/in_memory.py": "what stands in for a database while tests run: one app, one run, one wait",
     "asyncjobs/testing/memory_store.py": "what SQL does, said again as small as can be: one store under one lock",
     "asyncjobs/errors.py": "every error there is, in one tree",
