@@ -117,12 +117,13 @@ async def _jobs(rows: Connection) -> None:
 
 async def _keys(rows: Connection) -> None:
     now = datetime.now(UTC)
-    for key, head in (
-        ("halted", {"status": "dead"}),
-        ("late", {"status": "failed", "run_at": now + timedelta(hours=1)}),
-        ("held", {"status": "paused"}),
-        ("lost", {"status": "processing", "runner_id": 77, "started_at": now - timedelta(minutes=10)}),
-    ):
+    heads: dict[str, dict[str, Any]] = {
+        "halted": {"status": "dead"},
+        "late": {"status": "failed", "run_at": now + timedelta(hours=1)},
+        "held": {"status": "paused"},
+        "lost": {"status": "processing", "runner_id": 77, "started_at": now - timedelta(minutes=10)},
+    }
+    for key, head in heads.items():
         place: dict[str, Any] = {"halted_at": now, "halt_reason": "it died"} if key == "halted" else {}
         job_id = await insert_job(rows, serialization_key=key, **head)
         await insert_place(rows, key, job_id, place=None, dispatched_at=now - timedelta(hours=2), **place)
