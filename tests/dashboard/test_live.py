@@ -66,7 +66,7 @@ async def test_every_page_that_moves_has_a_stream_that_sends_its_part(
         assert stream.text.startswith("retry: 1000\n\n")
         [(event, html)] = events(stream.text)
         assert event == "fragment"
-        assert "<table>" in html
+        assert "<table" in html
         assert "csrf" not in html, "a part that all see has nothing of one viewer's"
     assert sum(path.startswith("/live/") for path, _ in PAGES) == 13
 

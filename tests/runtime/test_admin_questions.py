@@ -97,10 +97,11 @@ async def test_what_runs_for_longest_comes_first(jobs: AsyncJobs, connection: Co
 
 
 async def test_jobs_are_found_by_when_something_happened_to_them(jobs: AsyncJobs, connection: Connection, dsn: str) -> None:
-    long_ago, lately = NOW - timedelta(hours=5), NOW - timedelta(minutes=10)
+    now = datetime.now(UTC)
+    long_ago, lately = now - timedelta(hours=5), now - timedelta(minutes=10)
     old = await insert_job(connection, status="dead", created_at=long_ago, updated_at=long_ago)
     new = await insert_job(connection, status="failed", created_at=long_ago, updated_at=lately)
-    hour = NOW - timedelta(hours=1)
+    hour = now - timedelta(hours=1)
     assert [one.id for one in (await jobs.admin.find(since=hour)).jobs] == [new]
     assert [one.id for one in (await jobs.admin.find(until=hour)).jobs] == [old]
     assert [one.id for one in (await jobs.admin.rows(since=hour)).jobs] == [new]

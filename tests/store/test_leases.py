@@ -294,7 +294,7 @@ async def test_beat_names_the_peers_that_are_awake(database: Database, connectio
         {"prefetch": {"q": 5}},
         {"versions": {"a": 2}},
     ]
-    alike = {"types": ["a", "b"], "host": "i", "pid": 2, "duties": ["prune"]}
+    alike: dict[str, Any] = {"types": ["a", "b"], "host": "i", "pid": 2, "duties": ["prune"]}
     for id, fields in enumerate([{}, alike, *others], 11):
         await runners.register(link, id, **(same | fields))
     heard = await leases.beat(link, 11, Said(), expiry_seconds=10.0, fresh_seconds=8.0)

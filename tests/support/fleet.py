@@ -48,6 +48,7 @@ class Fleet:
         self._gone: list[SimRunner] = []  # their tasks never end
         for module in (coordinator, herd):
             monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: self.now))
+        monkeypatch.setattr(herd, "CHANCE", Random(seed))
         for _ in range(runners):
             self.start()
 
