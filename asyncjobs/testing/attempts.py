@@ -76,35 +76,59 @@ class Violation(NamedTuple):
 
 def attempts_in(recorded: Iterable[Recorded]) -> list[Attempt]:
     """The attempts that these events tell of, in the order they started."""
-    attempts: list[Attempt] = []
-    by_token: defaultdict[int, list[Attempt]] = defaultdict(list)
-    running: dict[int, Attempt] = {}  # by identity
-    died: dict[int, Recorded] = {}  # runners
+    reading = _Reading()
     for at, event in recorded:
-        match event:
-            case AttemptStarted():
-                attempt = _started(at, event)
-                if event.runner_id in died:  # it had not heard of it
-                    _follow(attempt, *died[event.runner_id])
-                attempts.append(attempt)
-                by_token[event.token].append(attempt)
-                running[id(attempt)] = attempt
-                continue
-            case AttemptEnded():
-                about = [attempt for attempt in by_token[event.token] if attempt.ended_at is None]
-            case ClaimWasLost() | OutcomeWritten():
-                about = by_token[event.token]
-            case JobsRescued() | JobsGivenBack() | RunnerDied() | RunnerLostItself():
-                if isinstance(event, RunnerDied):
-                    died[event.runner_id] = Recorded(at, event)
-                about = list(running.values())
-            case _:
-                continue
-        for attempt in about:
+        if isinstance(event, AttemptStarted):
+            reading.start(at, event)
+        else:
+            reading.follow(at, event)
+    return sorted(reading.attempts, key=lambda attempt: attempt.started_at)
+
+
+class _Reading:
+    """Attempts as far as events have told of them."""
+
+    def __init__(self) -> None:
+        self.attempts: list[Attempt] = []
+        self._by_token: defaultdict[int, list[Attempt]] = defaultdict(list)
+        self._running: dict[int, Attempt] = {}  # by identity
+        self._unwritten: dict[int, Attempt] = {}  # by job: what of it ended last, until that is written
+        self._died: dict[int, Recorded] = {}  # runners
+
+    def start(self, at: float, event: AttemptStarted) -> None:
+        attempt = _started(at, event)
+        if event.runner_id in self._died:  # it had not heard of it
+            _follow(attempt, *self._died[event.runner_id])
+        self.attempts.append(attempt)
+        self._by_token[event.token].append(attempt)
+        self._running[id(attempt)] = attempt
+
+    def follow(self, at: float, event: Event) -> None:
+        if isinstance(event, RunnerDied):
+            self._died[event.runner_id] = Recorded(at, event)
+        for attempt in self._about(event):
             _follow(attempt, at, event)
             if attempt.ended_at is not None:
-                running.pop(id(attempt), None)
-    return sorted(attempts, key=lambda attempt: attempt.started_at)
+                self._running.pop(id(attempt), None)
+
+    def _about(self, event: Event) -> list[Attempt]:
+        match event:
+            case AttemptEnded():
+                ended = [attempt for attempt in self._by_token[event.token] if attempt.ended_at is None]
+                self._unwritten.update((attempt.job_id, attempt) for attempt in ended)
+                return ended
+            case ClaimWasLost():
+                return self._by_token[event.token]
+            case OutcomeWritten():
+                self._unwritten.pop(event.job_id, None)
+                return self._by_token[event.token]
+            case JobsGivenBack():  # also what had ended when its runner, which was to stop, could not write it any more
+                cut_off = [self._unwritten[job_id] for job_id in event.job_ids if job_id in self._unwritten]
+                return [*self._running.values(), *cut_off]
+            case JobsRescued() | RunnerDied() | RunnerLostItself():
+                return list(self._running.values())
+            case _:
+                return []
 
 
 def _started(at: float, event: AttemptStarted) -> Attempt:

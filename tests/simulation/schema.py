@@ -52,12 +52,14 @@ CREATE TABLE asyncjobs.simulated_effects (job_id bigint);
 
 CREATE TABLE asyncjobs.simulated_moves (
     number bigint GENERATED ALWAYS AS IDENTITY, at timestamptz, job_id bigint, was text, is_now text, attempts_were integer,
-    attempts integer, token_was bigint, token bigint, runner_id bigint, is_paused boolean, is_rescue boolean, has_runner boolean);
+    attempts integer, token_was bigint, token bigint, runner_id bigint, is_paused boolean, is_rescue boolean, has_runner boolean,
+    is_cancelled boolean);
 
 CREATE FUNCTION asyncjobs.simulated_move() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     INSERT INTO asyncjobs.simulated_moves
-        (at, job_id, was, is_now, attempts_were, attempts, token_was, token, runner_id, is_paused, is_rescue, has_runner)
+        (at, job_id, was, is_now, attempts_were, attempts, token_was, token, runner_id, is_paused, is_rescue, has_runner,
+         is_cancelled)
     VALUES (asyncjobs.clock(), NEW.id, OLD.status, NEW.status, OLD.attempts, NEW.attempts,
         OLD.claim_token, NEW.claim_token,
         coalesce(NEW.runner_id, OLD.runner_id), NEW.status = 'processing' AND EXISTS (
@@ -65,7 +67,8 @@ BEGIN
             -- (A claim does not ask for keys: the verb holds a head back. It is judged by its answer.)
             AND ((p.kind, p.name) IN (('queue', NEW.queue), ('type', NEW.type))
                  OR (OLD.status = 'waiting' AND p.kind = 'key' AND p.name = NEW.serialization_key))),
-        NEW.rescues > OLD.rescues, EXISTS (SELECT FROM asyncjobs.runners AS r WHERE r.id = NEW.runner_id));
+        NEW.rescues > OLD.rescues, EXISTS (SELECT FROM asyncjobs.runners AS r WHERE r.id = NEW.runner_id),
+        EXISTS (SELECT FROM asyncjobs.workflows AS w WHERE w.id = NEW.workflow_id AND w.cancel_requested_at IS NOT NULL));
     RETURN NULL;
 END $$;
 

@@ -39,6 +39,7 @@ def promises(found: list[Any]) -> list[tuple[str, int | None]]:
 
 RESCUED = JobsRescued(job_ids=[1], reason="dead")
 FIRST, BOTH = [started(1, 10), ended(1, 10, "retry")], [started(1, 10), started(1, 11, 2, runner_id=2)]
+STOPPED = JobsGivenBack(runner_id=2, job_ids=[1], reason="its runner stopped")
 SECOND, AGAIN = [started(1, 11, 2), ended(1, 11)], [started(1, 11), ended(1, 11)]
 
 
@@ -81,6 +82,12 @@ COUNTS: dict[str, tuple[list[Event], int, bool]] = {
     "after a snooze": ([started(1, 10), ended(1, 10, "snooze"), *AGAIN], 1, False),
     "after a stop": ([started(1, 10), ended(1, 10, "interrupted"), *AGAIN], 1, False),
     "after a giving back": ([started(1, 10), JobsGivenBack(runner_id=1, job_ids=[1], reason="lost answer"), *AGAIN], 1, False),
+    "after an end that its runner, cut off at its stop, could not write": ([*FIRST, STOPPED, *AGAIN], 1, False),
+    "none after an end that was written": (
+        [*FIRST, OutcomeWritten(job_id=1, token=10, runner_id=1, status="failed"), STOPPED, *AGAIN],
+        1,
+        True,
+    ),
     "the first is none": ([started(1, 10, 0), ended(1, 10)], 1, True),
     "less in the table": ([*FIRST, started(1, 11, 2), ended(1, 11, "retry")], 1, True),
 }
