@@ -14,7 +14,7 @@ from tests.simulation.app import Pass
 from tests.simulation.client import Told
 from tests.simulation.process import Process
 from tests.simulation.server import Server
-from tests.simulation.world import FINISHES, Held, World
+from tests.simulation.world import LINE, Held, World
 
 #: Within which time a job starts that can.
 _PROMPT_SECONDS: Final = 1.5
@@ -323,7 +323,7 @@ def untimely(server: Server, recorder: Recorder, told: Told, world: World, home:
     """
     held: dict[Process, list[Held]] = {}
     for one in world.held:
-        if one.call in FINISHES:
+        if one.call in LINE:
             held.setdefault(one.process, []).append(one)
     joins = [
         Joined(row["serialization_key"], row["job_id"], row["place"])

@@ -37,6 +37,8 @@ _GATED_SECONDS: Final = (0.0005, 0.005, 0.05, 0.3)
 #: Where nothing fails, some wait there until one of these calls has ended in their middle, or waits for their locks; at most so
 #: long. (Some of these locks are given up after 0.05 s.)
 FINISHES: Final = frozenset({"finish", "finish_one", "finish_completed"})
+#: What a runner's call line says, one at a time: while one of these is under way, no other is.
+LINE: Final = FINISHES | {"skipped", "give_back", "still_processing"}
 _ENQUEUES: Final = frozenset({"enqueue", "enqueue_alike", "enqueue_usual", "commit"})
 _MET: Final = (frozenset({"hold_back_key", "wait_for_claims"}), _ENQUEUES, FINISHES)
 #: Those have some twenty gates, in front of and behind the locks of keys; others have fewer.
