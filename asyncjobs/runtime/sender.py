@@ -7,7 +7,8 @@
    the first try is still committing. A row that is there with another token is another job's: the sequence is looked at, moved
    on if it is behind its rows (`store/sequences.py`), and ours is sent with a new id. The lock that such a try waits for in vain
    may be the first try's own, whose commit takes long: so it is sent again like after a lost answer, and never comes back as a
-   time-out (4), after which rows get new ids. (A try that the server rolled back was answered.)
+   time-out (4), after which rows get new ids. (A try that the server rolled back was answered.) One thing is not known by its
+   token: a first try that replaced a job whose dedup key ends with its start, and that has started since: then it runs again.
 3. If the server refuses a batch, it is cut in halves until the bad row is alone: only that one is answered with the error.
 4. A batch that waits for a lock longer than `lock_timeout` gives up and its rows are tried one by one; those that have to wait
    are answered with the time-out. A row whose key another row of the batch has just waited for in vain is not tried.

@@ -173,9 +173,10 @@ def _lost(server: Server, told: Told) -> list[str]:
 
 
 def _twice(server: Server) -> list[str]:
+    # (What replaced a job that has started since is sent again, as 2 of `runtime/sender.py` says, when its answer was lost.)
     numbers = server.fetch(
         "SELECT payload->>'number' AS number, count(*) FROM asyncjobs.jobs WHERE type <> 'tick' AND (payload->>'number')::int > 0"
-        " AND requeued_from IS NULL GROUP BY 1 HAVING count(*) > 1"
+        " AND requeued_from IS NULL AND dedup_until IS NULL GROUP BY 1 HAVING count(*) > 1"
     )
     ticks = server.fetch(
         "SELECT scheduled_at, count(*) FROM asyncjobs.jobs WHERE type = 'tick' GROUP BY 1 HAVING count(*) > 1 ORDER BY 1"
