@@ -18,11 +18,11 @@ WHERE NOT EXISTS (SELECT FROM asyncjobs.holds AS h
        OR (h.kind = 'key' AND h.name = p.serialization_key))
 GROUP BY p.type ORDER BY p.type)
 UNION ALL
-(SELECT 'cancelling', w.name, g.missing, NULL, w.id, extract(epoch FROM asyncjobs.clock() - w.cancel_requested_at)::float8
+(SELECT 'cancelling', w.name, g.missing, NULL, w.id, extract(epoch FROM asyncjobs.clock() - asyncjobs.instant(w.cancel_requested_at))::float8
 FROM asyncjobs.workflows AS w JOIN asyncjobs.gates AS g ON g.id = w.id
 WHERE w.ended_at IS NULL AND w.cancel_requested_at < asyncjobs.clock() - pg_catalog.make_interval(secs => $3::float8) ORDER BY w.id LIMIT 10)
 UNION ALL
-(SELECT 'broken', w.name, pg_catalog.count(1) OVER (), NULL, w.id, extract(epoch FROM asyncjobs.clock() - w.ended_at)::float8
+(SELECT 'broken', w.name, pg_catalog.count(1) OVER (), NULL, w.id, extract(epoch FROM asyncjobs.clock() - asyncjobs.instant(w.ended_at))::float8
 FROM asyncjobs.workflows AS w JOIN asyncjobs.gates AS g ON g.id = w.id
 WHERE w.ended_at > asyncjobs.clock() - pg_catalog.make_interval(secs => $4::float8) AND g.dead > 0 AND w.cancel_requested_at IS NULL
 ORDER BY w.ended_at DESC LIMIT 1)

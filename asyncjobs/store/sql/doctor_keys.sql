@@ -2,7 +2,7 @@
 -- key that waits longest. A head that keeps no job waiting blocks nothing, unless it is dead. Reads heads, not the lines behind them.
 SELECT b.blocked_by AS by, pg_catalog.count(1) AS count, (pg_catalog.array_agg(b.key ORDER BY b.since))[1] AS key,
     (pg_catalog.array_agg(b.head_id ORDER BY b.since))[1] AS head_id,
-    extract(epoch FROM asyncjobs.clock() - pg_catalog.min(b.since))::float8 AS age_seconds
+    extract(epoch FROM asyncjobs.clock() - asyncjobs.instant(pg_catalog.min(b.since)))::float8 AS age_seconds
 FROM (
     SELECT h.key, h.head_id, h.blocked_by, CASE WHEN h.blocked_by = 'owner' THEN h.owner_since ELSE h.since END AS since
     FROM (

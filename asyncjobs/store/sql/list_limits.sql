@@ -22,7 +22,7 @@ CROSS JOIN LATERAL (
     WHERE l.kind = 'limit' AND (t.key = l.name OR (t.key > (l.name || ':') AND t.key < (l.name || ';')))) AS k
 CROSS JOIN LATERAL (
     SELECT coalesce(pg_catalog.max(extract(epoch FROM
-        asyncjobs.moment() - greatest(t.turned_at, l.opened_at, f.run_at))::float8), 0.0) AS idle_seconds
+        asyncjobs.moment() - asyncjobs.instant(greatest(t.turned_at, l.opened_at, f.run_at)))::float8), 0.0) AS idle_seconds
     FROM asyncjobs.limit_turns AS t
     CROSS JOIN LATERAL (
         SELECT j.run_at FROM asyncjobs.jobs AS j
