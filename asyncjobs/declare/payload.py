@@ -11,7 +11,7 @@ from msgspec import UNSET
 
 from asyncjobs.declare import pydantic_types
 from asyncjobs.declare.options import KNOWN as OPTIONS
-from asyncjobs.declare.results import Results, check_argument, is_results, item_of
+from asyncjobs.declare.results import Results, check_argument, is_results, stored_hint
 from asyncjobs.declare.signature import Parameter, show_hint
 from asyncjobs.declare.upstream import Upstream, without_upstreams
 from asyncjobs.errors import InvalidHandler, InvalidPayload, UndecodablePayload, UnstorableResult, did_you_mean
@@ -156,8 +156,7 @@ class PayloadCodec:
         fields = [_struct_field(parameter) for parameter in parameters]
         items = {parameter.name: _as_item(parameter) for parameter in parameters}
         for parameter in parameters:
-            hint = list[item_of(parameter.hint)] if is_results(parameter.hint) else parameter.hint  # type: ignore[misc]
-            refuse_unstorable(name, f'parameter "{parameter.name}: {show_hint(parameter.hint)}"', hint)
+            refuse_unstorable(name, f'parameter "{parameter.name}: {show_hint(parameter.hint)}"', stored_hint(parameter.hint))
         kw_only = any(parameter.keyword_only for parameter in parameters)  # all, since one class has only one kind
         self._struct = msgspec.defstruct("Payload", fields, kw_only=kw_only, forbid_unknown_fields=True)
         strict = msgspec.json.Decoder(self._struct, dec_hook=dec_hook)

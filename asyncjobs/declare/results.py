@@ -105,15 +105,14 @@ class Results(Generic[T_co]):
     @staticmethod
     def of_payload(hint: Any, value: Any, dec_hook: Callable[[type, Any], Any]) -> "Results[Any]":
         """Asyncjobs' own: what a payload has, as the parameter's type says. TypeError for what is no list."""
-        item = (*get_args(hint), Any)[0]
         if isinstance(value, dict) and value.keys() == {RESULTS}:
             made = Results[Any]()
             made._given, made._range = None, tuple(value[RESULTS])
-            made._decoder = msgspec.json.Decoder(item, dec_hook=dec_hook)
+            made._decoder = msgspec.json.Decoder(_item_of(hint), dec_hook=dec_hook)
             return made
         if not isinstance(value, list):
             raise TypeError(f"expected array, got {kind_of(value)}")
-        given: list[Any] = msgspec.convert(value, list[item], dec_hook=dec_hook)  # type: ignore[valid-type]
+        given: list[Any] = msgspec.convert(value, stored_hint(hint), dec_hook=dec_hook)
         return Results[Any](given)
 
 
@@ -126,8 +125,12 @@ def is_results(hint: Any) -> bool:
     return (get_origin(plain_hint(hint)) or plain_hint(hint)) is Results
 
 
-def item_of(hint: Any) -> Any:
-    """The type of each, of such a parameter."""
+def stored_hint(hint: Any) -> Any:
+    """The type of what stands in a payload for a parameter of this one: of results a list."""
+    return list[_item_of(hint)] if is_results(hint) else hint  # type: ignore[misc]
+
+
+def _item_of(hint: Any) -> Any:
     return (*get_args(plain_hint(hint)), Any)[0]
 
 
@@ -142,7 +145,7 @@ def check_argument(job: str, parameter: str, hint: Any, upstream: Upstream) -> N
     """InvalidPayload when what the upstream gives can never be this parameter's argument."""
     paged = is_results(hint)
     if paged and upstream.is_group:
-        check_fits(job, parameter, list[item_of(hint)], upstream)  # type: ignore[misc]
+        check_fits(job, parameter, stored_hint(hint), upstream)
     elif paged or upstream.is_paged:
         remedy = "give a group's .paged" if paged else "give its .results, or annotate the parameter Results[...]"
         raise InvalidPayload(job, f"expected {show_hint(hint)}, got {upstream!r}: {remedy}", path=f"$.{parameter}")

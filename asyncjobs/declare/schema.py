@@ -13,7 +13,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import inspect
 
-from asyncjobs.declare.results import is_results, item_of
+from asyncjobs.declare.results import stored_hint
 from asyncjobs.declare.signature import Parameter
 
 #: How deep checks follow types that are made of types.
@@ -58,14 +58,10 @@ def schema_of(parameters: Sequence[Parameter]) -> dict[str, Any]:
     checks: list[_Check] = []
     for parameter in parameters:
         checks += _checks(
-            inspect.type_info(_stored_hint(parameter.hint)), _member(_ROOT, parameter.name), f"$.{parameter.name}", ()
+            inspect.type_info(stored_hint(parameter.hint)), _member(_ROOT, parameter.name), f"$.{parameter.name}", ()
         )
     checks += [_has(_ROOT, "$", parameter.name) for parameter in parameters if parameter.is_required]
     return {"fields": [parameter.name for parameter in parameters], "checks": checks}
-
-
-def _stored_hint(hint: Any) -> Any:
-    return list[item_of(hint)] if is_results(hint) else hint  # type: ignore[misc]
 
 
 def sieve_of(schema: Mapping[str, Any]) -> str:

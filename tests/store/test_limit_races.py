@@ -10,6 +10,7 @@ from typing import Any, Final
 import asyncpg
 import pytest
 
+from asyncjobs.model.claim import Claimed
 from asyncjobs.store import due
 from asyncjobs.store.database import Connection, Database
 from tests.support.claims import Claims, an_ack
@@ -108,17 +109,22 @@ async def what_is_added_to_a_key_that_is_being_closed_opens_it(race: Race) -> No
     assert [job.id for job in await race.a.claim()] == [second]
 
 
+async def _ends_while_it_is_closed(race: Race, job: Claimed) -> None:
+    """A claim finds what this job fills full, and is not committed, while its attempt ends."""
+    closing = await race.begin(race.b)
+    assert await race.b.claim() == []
+    ending = await race.start(race.a, race.a.ack(an_ack(job)))
+    await closing.commit()
+    await ending
+
+
 async def a_permit_that_is_freed_while_its_key_is_being_closed_opens_it(race: Race) -> None:
     """A claim has found a key full, and is not committed, while the attempt ends that fills it."""
     await declare(race.admin, each=1)
     _, second = await enqueue(race.client, _KEY, _KEY)
     [first] = await race.a.claim()
     await race.admin.execute("UPDATE asyncjobs.limit_turns SET state = 'open'")
-    closing = await race.begin(race.b)
-    assert await race.b.claim() == []
-    ending = await race.start(race.a, race.a.ack(an_ack(first)))
-    await closing.commit()
-    await ending
+    await _ends_while_it_is_closed(race, first)
     assert [job.id for job in await race.a.claim()] == [second]
 
 
@@ -128,11 +134,7 @@ async def a_total_that_is_freed_while_it_is_being_closed_is_open(race: Race) -> 
     [first] = await race.a.claim()
     [second] = {*ids} - {first.id}
     await race.admin.execute("UPDATE asyncjobs.limits SET is_full = false")
-    closing = await race.begin(race.b)
-    assert await race.b.claim() == []
-    ending = await race.start(race.a, race.a.ack(an_ack(first)))
-    await closing.commit()
-    await ending
+    await _ends_while_it_is_closed(race, first)
     assert [job.id for job in await race.a.claim()] == [second]
 
 
