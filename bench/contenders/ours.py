@@ -1,4 +1,6 @@
-"""asyncjobs, with default settings but for the options: `prefetch`, `tags`, `limit`, `queues` or `types` among which jobs go."""
+"""asyncjobs, with default settings but for the options: `prefetch`, `tags`, `limit`, `queues` or `types` among which jobs go, and
+`prunes`: what has ended is deleted at once.
+"""
 
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
@@ -37,7 +39,8 @@ class Ours(Contender):
         self.types = [self._declare(f"note {number}", self.queues[number % queues]) for number in range(types)]
         self.keyed = self._declare("keyed", "default", "{key}")
         # One app in all, as programs have: a type looks for the open app that includes it.
-        self.jobs = AsyncJobs(dsn, queues=[Queue(name) for name in self.queues], routers=[self.router])
+        pruning = {"keep_completed": 0.0, "prune_interval": 0.1} if options.get("prunes") else {}
+        self.jobs = AsyncJobs(dsn, queues=[Queue(name) for name in self.queues], routers=[self.router], **pruning)
 
     def _declare(self, name: str, queue: str, key: str | None = None) -> Note:
         limit = _LIMITS[self.options.get("limit", "")]
