@@ -411,6 +411,7 @@ CREATE TABLE asyncjobs.members (
     spawn_number integer,
     CONSTRAINT members_pkey PRIMARY KEY (job_id)
 ) WITH (fillfactor=50);
+CREATE INDEX members_jobs ON asyncjobs.members USING btree (workflow_id, ((- job_id)));
 CREATE UNIQUE INDEX members_number ON asyncjobs.members USING btree (workflow_id, number);
 CREATE UNIQUE INDEX members_spawned ON asyncjobs.members USING btree (spawned_by, spawn_number) WHERE (spawned_by IS NOT NULL);
 
@@ -1346,7 +1347,7 @@ CREATE FUNCTION asyncjobs.find_dead_letters(_before bigint, _limit integer, _loo
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 74d21818e5598ccb
 
-CREATE FUNCTION asyncjobs.find_jobs(_before bigint, _limit integer, _look integer, _walk boolean, _correlation_id text, _type text, _statuses text[], _queue text, _key text, _parent bigint, _payload jsonb, _error text, _tags text[], _dedup_key text, _limit_key text, _priority integer, _ids bigint[], _created_after timestamp with time zone, _created_before timestamp with time zone, _since timestamp with time zone, _until timestamp with time zone, OUT ids bigint[], OUT statuses text[], OUT looked integer, OUT next bigint)
+CREATE FUNCTION asyncjobs.find_jobs(_before bigint, _limit integer, _look integer, _walk boolean, _correlation_id text, _type text, _statuses text[], _queue text, _key text, _parent bigint, _payload jsonb, _error text, _tags text[], _dedup_key text, _limit_key text, _priority integer, _ids bigint[], _created_after timestamp with time zone, _created_before timestamp with time zone, _since timestamp with time zone, _until timestamp with time zone, _workflow bigint, OUT ids bigint[], OUT statuses text[], OUT looked integer, OUT next bigint)
     RETURNS record
     LANGUAGE plpgsql
     SET plan_cache_mode TO 'force_generic_plan'
@@ -1355,7 +1356,7 @@ CREATE FUNCTION asyncjobs.find_jobs(_before bigint, _limit integer, _look intege
     SET enable_mergejoin TO 'off'
     SET enable_bitmapscan TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: eec533a926ab6b0d
+-- body: a176c146e51f38a3
 
 CREATE FUNCTION asyncjobs.finish(_runner bigint, _ids bigint[], _tokens bigint[], _outcomes text[], _results text[], _max_errors integer, _scan_queues text[], _scan_lanes text[], _scan_limits integer[], _scan_slots integer[], _scan_priorities integer[], _scan_places bigint[], _types text[], _suspects boolean[], _token_base bigint, _token_seq bigint, _probes text)
     RETURNS SETOF asyncjobs.answer
