@@ -162,6 +162,11 @@ def test_alert_is_sent_for_what_it_is_about_and_for_nothing_below_its_bound(name
 
 
 def test_alerts_wait_for_as_long_as_they_say(tmp_path: Path) -> None:
-    for name, early in (("AsyncjobsManyPending", "4m"), ("AsyncjobsLaneBusy", "1m"), ("AsyncjobsDeadLetters", "59m"), ("AsyncjobsKeysThrottled", "14m")):
+    for name, early in (
+        ("AsyncjobsManyPending", "4m"),
+        ("AsyncjobsLaneBusy", "1m"),
+        ("AsyncjobsDeadLetters", "59m"),
+        ("AsyncjobsKeysThrottled", "14m"),
+    ):
         done = told(tmp_path, name, early, CASES[name][2], sent=False)
         assert done.returncode == 0, done.stdout + done.stderr
