@@ -16,6 +16,14 @@ from asyncjobs.model.trace import own_trace
 
 #: Where a scan starts when it starts at the front: before every (priority, place).
 FRONT: Final = (-1, -1)
+#: Instead of a priority: the scan takes jobs by age, from the front; the place is what a level of priority is worth, in us.
+AGED: Final = -2
+
+
+def is_front(start: tuple[int, int]) -> bool:
+    """Whether a scan that starts there, and comes back short, has seen everything."""
+    return start <= FRONT
+
 
 _1970: Final = datetime(1970, 1, 1, tzinfo=UTC)
 

@@ -45,7 +45,7 @@ from typing import Final, Protocol
 
 import msgspec
 
-from asyncjobs.model.claim import FRONT, Ack, Claimed, Scan
+from asyncjobs.model.claim import Ack, Claimed, Scan, is_front
 from asyncjobs.model.peers import Lot
 from asyncjobs.model.scan import ScanStart
 from asyncjobs.runtime.alarm import Alarm
@@ -57,7 +57,7 @@ from asyncjobs.runtime.clock import TIMER_MARGIN_SECONDS, boottime
 from asyncjobs.runtime.definition import JobDefinition
 from asyncjobs.runtime.expiry import has_expired
 from asyncjobs.runtime.herd import LOOKS_AFTER_SECONDS, Herd, Place, alone
-from asyncjobs.runtime.orders import NoAnswer, Scanned, order_of
+from asyncjobs.runtime.orders import NoAnswer, Scanned, aged_order, order_of
 from asyncjobs.runtime.polling import Polling
 from asyncjobs.runtime.probation import Probation
 from asyncjobs.runtime.slots import Slots, SlotsError
@@ -110,10 +110,10 @@ class LaneSlots:
 
     __slots__ = ("is_asking", "name", "reason", "seen", "slots", "start")
 
-    def __init__(self, name: str | None, size: int) -> None:
+    def __init__(self, name: str | None, size: int, ageing_seconds: float | None = None) -> None:
         self.name = name
         self.slots = Slots(size)
-        self.start = ScanStart()
+        self.start = ScanStart(ageing_seconds)
         self.reason = 0  # calls that had been sent when there was the last reason to look
         self.seen = -1  # the number of the last call that saw everything
         self.is_asking = False  # a scan has its free slots
@@ -125,9 +125,13 @@ class Coordinator:
     def __init__(self, queue: Queue, shared: Shared) -> None:
         self.queue = queue.name
         self.concurrency = queue.concurrency
-        self.general = LaneSlots(None, queue.concurrency - sum(lane.slots for lane in queue.lanes.values()))
+        ageing = queue.ageing_seconds
+        self._order = order_of if ageing is None else aged_order(ageing)
+        self.general = LaneSlots(None, queue.concurrency - sum(lane.slots for lane in queue.lanes.values()), ageing)
         #: Kept slots are filled first, so that general ones stay free for the others.
-        self.lanes: dict[str | None, LaneSlots] = {name: LaneSlots(name, lane.slots) for name, lane in queue.lanes.items()}
+        self.lanes: dict[str | None, LaneSlots] = {
+            name: LaneSlots(name, lane.slots, ageing) for name, lane in queue.lanes.items()
+        }
         self._budget = shared.budget
         self.stock = Stock(queue.prefetch if self.general.slots.size and self._budget is None else 0, tuple(queue.lanes))
         self.lanes[None] = self.general
@@ -224,7 +228,7 @@ class Coordinator:
     def _saw(self, scan: Scan, found: Scanned, *, needs_look: bool) -> None:
         lane = self.lanes[scan.lane]
         lane.start.made(found.start, full=found.is_full, last=found.last, at=found.sent_at, seconds=found.seconds)
-        if not found.is_full and found.start == FRONT:
+        if not found.is_full and is_front(found.start):
             lane.seen = found.call
             if lane is self.general:
                 self._short_at = found.sent_at
@@ -382,7 +386,7 @@ class Coordinator:
         if self.is_stopped:
             self._line.give_back(claimed)
             return ()
-        ordered = sorted(claimed, key=order_of)
+        ordered = sorted(claimed, key=self._order)
         if claimed and claimed[0].suspicion:  # it must not wait for a slot
             ordered.sort(key=_suspicion, reverse=True)
         return ordered

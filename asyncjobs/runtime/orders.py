@@ -18,6 +18,12 @@ from asyncjobs.model.claim import Ack, Claimed, Finished, Scan
 #: In which order jobs are claimed and start.
 order_of: Final = attrgetter("priority", "place")
 
+
+def aged_order(ageing_seconds: float) -> Callable[[Claimed], tuple[float, int, int]]:
+    """The same where the queue has ageing."""
+    return lambda job: (job.run_epoch + job.priority * ageing_seconds, job.priority, job.place)
+
+
 #: A queue, and one of its lanes or none.
 LaneName = tuple[str, str | None]
 

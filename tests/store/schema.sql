@@ -798,6 +798,17 @@ CREATE FUNCTION asyncjobs.advance_keys(_keys text[], _requests bigint[], OUT hea
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 5c56b2c5ef68a6cd
 
+CREATE FUNCTION asyncjobs.aged_levels(_queue text, _lane text, _ageing bigint, _limit integer, _types text[], _versions jsonb, _spent integer[], _picked tid[])
+    RETURNS TABLE(priority integer, count integer, at timestamp with time zone)
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 83af7c0728ca3fc5
+
 CREATE FUNCTION asyncjobs.announce(_rows asyncjobs.new_job[], _existing integer[], _now timestamp with time zone)
     RETURNS void
     LANGUAGE plpgsql
@@ -969,13 +980,13 @@ CREATE FUNCTION asyncjobs.claim(_runner bigint, _queue text, _lane text, _limit 
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 7a30918663be871b
+-- body: 3c32355cf96fd7c8
 
 CREATE FUNCTION asyncjobs.claim_scans(_runner bigint, _versions jsonb, _queues text[], _lanes text[], _limits integer[], _slots integer[], _priorities integer[], _places bigint[], _types text[], _suspects boolean[], _token_base bigint, _token_seq bigint, _probes jsonb)
     RETURNS SETOF asyncjobs.answer
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 5bb73e02574aec84
+-- body: b78941cd08dfa121
 
 CREATE FUNCTION asyncjobs.claimed(_kind text, _scan integer, _j asyncjobs.jobs)
     RETURNS asyncjobs.answer
@@ -1638,7 +1649,7 @@ CREATE FUNCTION asyncjobs.is_for(_queues jsonb, _queue text, _lane text)
     IMMUTABLE PARALLEL SAFE
 -- body: SQL
 
-CREATE FUNCTION asyncjobs.is_limited_first(_queue text, _lane text, _types text[])
+CREATE FUNCTION asyncjobs.is_limited_first(_queue text, _lane text, _types text[], _ageing bigint, _versions jsonb)
     RETURNS boolean
     LANGUAGE plpgsql
     SET plan_cache_mode TO 'force_generic_plan'
@@ -1648,7 +1659,7 @@ CREATE FUNCTION asyncjobs.is_limited_first(_queue text, _lane text, _types text[
     SET enable_bitmapscan TO 'off'
     SET enable_sort TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: b8311e0fbb957ed6
+-- body: 83cea003b42aad51
 
 CREATE FUNCTION asyncjobs.is_paused(_type text, _key text)
     RETURNS boolean
@@ -1867,7 +1878,7 @@ CREATE FUNCTION asyncjobs.limit_slots(_keys text[])
     IMMUTABLE
 -- body: SQL
 
-CREATE FUNCTION asyncjobs.limited_share(_queue text, _lane text, _limit integer, _slots integer, _types text[], _suspects boolean, OUT room integer, OUT slots integer, OUT is_first boolean)
+CREATE FUNCTION asyncjobs.limited_share(_queue text, _lane text, _limit integer, _slots integer, _types text[], _suspects boolean, _ageing bigint, _versions jsonb, OUT room integer, OUT slots integer, OUT is_first boolean)
     RETURNS record
     LANGUAGE plpgsql
     SET plan_cache_mode TO 'force_generic_plan'
@@ -1875,7 +1886,7 @@ CREATE FUNCTION asyncjobs.limited_share(_queue text, _lane text, _limit integer,
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 3d875f0072ed05a0
+-- body: afcef6eef9a40af9
 
 CREATE FUNCTION asyncjobs.list_keys(_after text, _limit integer, _only text)
     RETURNS TABLE(key text, depth bigint, head_id bigint, head_type text, head_status text, head_since timestamp with time zone, oldest_at timestamp with time zone, halted_at timestamp with time zone, halt_reason text, paused_at timestamp with time zone, pause_reason text, runner_id bigint)
@@ -2287,6 +2298,17 @@ CREATE FUNCTION asyncjobs.payload_rows(_name text, _payloads jsonb[], _options j
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 4c787471f9e6edd1
+
+CREATE FUNCTION asyncjobs.pick_aged(_queue text, _lane text, _ageing bigint, _limit integer, _types text[], _versions jsonb)
+    RETURNS tid[]
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 7df0c4003aae5c51
 
 CREATE FUNCTION asyncjobs.pick_limited(_queue text, _lane text, _limit integer, _types text[], _suspects boolean, _versions jsonb)
     RETURNS tid[]
