@@ -110,6 +110,7 @@ class CallLine:
         self._has_many = has_many  # submitters that end and ask in the same turn of the loop
         self._orders: list[Order] = []
         self._looks = Looks()
+        self._lingering = 0  # submitters that are about to ask
         self._has_run = False
         self._is_registered, self._is_away = True, False
         self._open = asyncio.Event()
@@ -152,6 +153,16 @@ class CallLine:
         except asyncio.CancelledError:
             self.give_back(order.claimed)  # it came, and no part is going to start these
             raise
+
+    async def linger(self) -> None:
+        """Let the loop turn once, for a submitter that asks for more when what it has started may have ended. The next call waits
+        for it.
+        """
+        self._lingering += 1
+        try:
+            await asyncio.sleep(0)
+        finally:
+            self._lingering -= 1
 
     async def look(self, lanes: Sequence[tuple[str, str | None]]) -> set[tuple[str, str | None]]:
         """Those of them (queue and lane) that have something which a scan would find if it were not locked."""
@@ -278,10 +289,12 @@ class CallLine:
 
     async def _gather(self, *, has_slept: bool) -> None:
         """Those that the last call answered have their say before the next one, and many queues end and ask together: the loop
-        turns once. While so much was claimed ahead that nothing is urgent, attempts that end without waiting for anything join
-        the call, as long as each turn brings some.
+        turns once, and again while a submitter lingers. While so much was claimed ahead that nothing is urgent, attempts that end
+        without waiting for anything join the call, as long as each turn brings some.
         """
         if self._has_many or not has_slept:
+            await asyncio.sleep(0)
+        if self._lingering:
             await asyncio.sleep(0)
         while self._is_ample() and not self._orders:
             before = len(self._ledger.unwritten)

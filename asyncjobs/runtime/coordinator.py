@@ -214,8 +214,8 @@ class Coordinator:
                 self._budget.started(started)
                 self._budget.give_back(sum(scan.limit for scan in scans) - started)
             self._herd.end(answers_for, found, can_claim=self._can_claim())
-        if started and self._hungry():
-            await asyncio.sleep(0)  # what ends without waiting for anything gives its slot to the next scan, too
+        if started and any(lane.slots.free for lane in self._hungry()):
+            await self._line.linger()  # what ends without waiting for anything gives its slot to the next scan, too
 
     def _scans(self, lanes: Sequence[LaneSlots], taken: Mapping[str | None, int]) -> list[Scan]:
         now, limit = time.monotonic(), _as_many if self._budget is None else self._budget.take

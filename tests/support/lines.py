@@ -38,6 +38,9 @@ class Line:
         self.asked.append(([*scans], answer))
         return answer
 
+    async def linger(self) -> None:
+        await asyncio.sleep(0)
+
     async def look(self, lanes: Sequence[tuple[str, str | None]]) -> Any:
         answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self.looks.append(([*lanes], answer))

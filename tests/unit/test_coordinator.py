@@ -311,3 +311,14 @@ async def test_slots_of_attempts_that_end_at_once_are_asked_for_with_the_others(
         harness.coordinator.wake()
         await harness.answer(2, number=1)
         assert asked_for(await harness.asks()) == [(None, 5)], "two calls would take turns with two and three slots"
+
+
+async def test_what_waits_here_is_asked_for_in_the_turn_in_which_the_claim_is_answered() -> None:
+    async with working(Queue(concurrency=2, prefetch=4)) as harness:
+        await harness.asks()
+        harness.send()
+        found = [a_claimed(id=n, token=n) for n in range(1, 4)]
+        harness.line.asked[-1][1].set_result([Scanned(found, FRONT, True, None, 1, 0.0, 0.0)])
+        await asyncio.sleep(0)
+        assert asked_for(harness.line.asked[-1][0]) == [(None, 3)], "the line's next call goes in this turn, without it"
+        assert not harness.line.asked[-1][1].done()
