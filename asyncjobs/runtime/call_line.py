@@ -418,8 +418,7 @@ class CallLine:
     async def _take_written(self, acks: Sequence[Ack], finished: Finished) -> None:
         """Tell of the queues that have something now and of what has expired, and settle the outcomes."""
         with self._doubt.until_taken_in(acks):
-            for queue in finished.heads:
-                self._wakes.pending(queue)
+            self._wakes.became_pending(finished.heads, for_all=finished.for_all)
             if finished.expired:
                 tell_expired(finished.expired, self._wakes, self._events)
             if finished.due_seconds is not None:

@@ -57,8 +57,7 @@ class Folder:
         tries = 0
         for _ in range(_MOST):
             fold = await workflows.fold(link)
-            for queue in fold.queues:
-                self._wakes.pending(queue, front=True)
+            self._wakes.became_pending(fold.queues, urgent=fold.queues)
             if fold.gates:
                 tries = 0  # there may be another batch, or level
                 continue
@@ -81,8 +80,7 @@ class Folder:
                 if not is_lock_timeout(error):
                     raise
                 continue  # somebody is at it, or the next sweep is
-            for queue in queues:
-                self._wakes.pending(queue)
+            self._wakes.became_pending(queues)
         for workflow_id in look.cancelling:
             row = await workflows.get(guarded, workflow_id)
             message = row and row.cancel_message  # what the canceller has said

@@ -18,6 +18,10 @@ jobs that became pending carries their number and a lot (`model/peers.py`), and 
    called for as many jobs again. If that of the poll is, all are.
 8. A called one that finds what it answers for needs no second look (4 of `runtime/coordinator.py`): the next peer's is one.
 
+Enqueues carry a number, and so do promotions, next heads of keys, what rescues give back, and members of workflows that are
+released. All are called where the number is not known (a limit has room again, an operator resumes a queue), and for suspects,
+of which each runner takes one.
+
 What a crash leaves. Of a called one, before its claim: the next peer's look, 25 ms later; if that one is gone as well, those of
 the others. Of one that has claimed a part of its share: the same look, and 7. Of one that was about to pass on or to call all:
 the same. Of all four at once (a host that is frozen), of who enqueued, before it notified, of a session that swallows

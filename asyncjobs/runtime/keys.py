@@ -117,8 +117,7 @@ class Advancer:
             self._put_later(batch[key])
         if done.count:
             self._events.emit(KeysAdvanced(count=done.count))
-        for queue in done.queues:
-            self._wakes.pending(queue)
+        self._wakes.became_pending(done.queues)
 
     def _put_later(self, wanted: DueKey) -> None:
         wanted.tries += 1

@@ -191,5 +191,4 @@ class Serializer(Duty):
             if not is_lock_timeout(error):
                 raise
             return  # another runner is at it, or the next sweep is
-        for queue in queues:
-            self._wakes.pending(queue)
+        self._wakes.became_pending(queues)

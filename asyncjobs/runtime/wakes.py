@@ -5,7 +5,8 @@ once, and the parts in this process are woken in memory, the other processes by 
 """
 
 import re
-from collections.abc import Callable, Collection
+from collections import Counter
+from collections.abc import Callable, Collection, Container, Iterable
 from math import ceil
 from typing import Final, Protocol
 
@@ -74,6 +75,14 @@ class Wakes:
             woken.wake_queue(queue, front=front)
         if not in_process_only:
             self._notify(f"{'f' if front else 'q'}{count or ''}:{queue}")
+
+    def became_pending(self, queues: Iterable[str], *, urgent: Container[str] = (), for_all: Iterable[str] = ()) -> None:
+        """Of each job that became pending its queue. `urgent` ones: it may be before those claimed last. Those `for_all`
+        concern all runners: any number of jobs may be claimed there now, or jobs of which each runner takes one.
+        """
+        counts: dict[str, int | None] = {**Counter(queues), **dict.fromkeys(for_all)}
+        for queue, count in counts.items():
+            self.pending(queue, front=queue in urgent, count=count)
 
     def due_in(self, seconds: float, *, in_process_only: bool = False) -> None:
         """A job becomes due in so many seconds."""

@@ -166,7 +166,7 @@ async def test_next_of_a_key_that_is_not_claimed_here_is_told_to_the_others(data
         await rig.wait_running(1)
         rig.put(job_id)
         await rig.wait_idle()
-        assert (rig.notified, rig.woken.queues) == (["q:elsewhere"], [("elsewhere", False)])
+        assert (rig.notified, rig.woken.queues) == (["q1:elsewhere"], [("elsewhere", False)])
 
 
 async def test_runner_whose_row_is_gone_is_told_and_claims_nothing_until_it_resumes(
@@ -260,7 +260,7 @@ async def test_claim_that_answers_after_the_stop_is_given_back_with_its_attempt(
         await rig.wait_idle()
         row = await rig.row(job_id)
         assert (row["status"], row["attempts"], row["runner_id"], rig.host.started) == ("pending", 0, None, [])
-        assert rig.notified == ["q:default"]
+        assert rig.notified == ["q1:default"]
 
 
 async def test_claiming_stops_before_more_outcomes_wait_than_four_times_the_concurrency(

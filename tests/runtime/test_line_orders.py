@@ -159,7 +159,7 @@ async def test_next_head_whose_outcome_is_in_another_call_than_its_scan_is_told_
             await asyncio.sleep(0)
             go.set()
             await eventually(lambda: second in rig.host.running, description="the next one runs")
-        assert rig.notified == ["q:default"]
+        assert rig.notified == ["q1:default"]
 
 
 class _Waking(Woken):

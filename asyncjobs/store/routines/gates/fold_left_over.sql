@@ -1,5 +1,5 @@
 -- The folders' statement: fold what was left behind at gates, at most `_limit` of them. `more`: there are others, or some that others have
--- locked. `queues`: where jobs became pending.
+-- locked. `queues`: of each job that became pending.
 CREATE FUNCTION asyncjobs.fold_left_over(_limit integer, OUT gates integer, OUT queues text[], OUT more boolean) LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
 SET search_path = pg_catalog, pg_temp AS $$
@@ -32,5 +32,5 @@ BEGIN
     END IF;
     gates := cardinality(_ours);
     more := cardinality(_ours) < cardinality(_found) OR cardinality(_found) >= _limit;
-    queues := ARRAY(SELECT DISTINCT j.queue FROM asyncjobs.jobs AS j WHERE j.id = ANY (_pending));
+    queues := ARRAY(SELECT j.queue FROM asyncjobs.jobs AS j WHERE j.id = ANY (_pending));
 END $$;

@@ -9,7 +9,8 @@ CREATE FUNCTION asyncjobs.rescue(
     OUT dead bigint[],       -- of these, ended for good
     OUT cancelled bigint[],
     OUT given_back bigint[], -- of runners that stopped by themselves; not among the rescued
-    OUT queues text[],       -- where jobs became pending
+    OUT queues text[],       -- of each job that became pending
+    OUT suspects text[],     -- the queues of those that are suspects
     OUT types text[],        -- of the rescued, for the roll-ups
     OUT statuses text[],     -- and what the lost attempt made of them
     OUT more boolean)        -- the batch was full
@@ -51,7 +52,8 @@ BEGIN
 
     dead := ARRAY(SELECT j.id FROM asyncjobs.jobs AS j WHERE j.id = ANY (rescued) AND j.status = 'dead');
     cancelled := ARRAY(SELECT j.id FROM asyncjobs.jobs AS j WHERE j.id = ANY (rescued) AND j.status = 'cancelled');
-    queues := ARRAY(SELECT DISTINCT j.queue FROM asyncjobs.jobs AS j WHERE j.id = ANY (_pending) AND j.status = 'pending');
+    queues := ARRAY(SELECT j.queue FROM asyncjobs.jobs AS j WHERE j.id = ANY (_pending) AND j.status = 'pending');
+    suspects := ARRAY(SELECT DISTINCT j.queue FROM asyncjobs.jobs AS j WHERE j.id = ANY (_pending) AND j.status = 'pending' AND j.suspicion > 0);
     SELECT coalesce(array_agg(j.type), '{}'),
         coalesce(array_agg(CASE WHEN j.status IN ('dead', 'cancelled') THEN j.status ELSE 'failed' END), '{}')
     INTO types, statuses FROM asyncjobs.jobs AS j WHERE j.id = ANY (rescued);
