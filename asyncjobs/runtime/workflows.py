@@ -166,7 +166,7 @@ async def cancel(opened: OpenApp, workflow_id: int, message: str) -> CancelOutco
     if known(workflow_id, outcome) != "ended":
         async with opened.pool.take() as link:
             await cancel_members(link, workflow_id, message, opened.wakes, max_errors=opened.settings.max_errors)
-            await Folder(opened.wakes).fold(link)  # there may be no runner that does it
+            await Folder(opened.wakes, opened.events).fold(link)  # there may be no runner that does it
     return outcome
 
 

@@ -103,6 +103,16 @@ class OutcomeRefused(Event, frozen=True, kw_only=True):
     again_in_seconds: float
 
 
+class RowRefused(Event, frozen=True, kw_only=True):
+    """The database refuses what a duty is to write to this row, alone; others are seen to without it (`runtime/set_aside.py`)."""
+
+    during: str  # "promote", "rescue", "advance", "sweep", "fold"
+    row: str  # in words: a job, a key, a gate
+    error: BaseException
+    refusals: int  # of this row so far
+    again_in_seconds: float
+
+
 class CompletionUndone(Event, frozen=True, kw_only=True):
     """An attempt ended as completed, in a transaction of its handler's that was rolled back afterwards: it has failed."""
 
