@@ -14,8 +14,8 @@ from asyncjobs.model.status import FINAL, Status
 from asyncjobs.model.storable import cut, in_ascii
 from asyncjobs.model.trace import own_trace
 
-#: Where a scan starts when it starts at the front: before every (priority, place).
-FRONT: Final = (-1, -1)
+#: Where a scan starts when it starts at the front: before every (priority, place), whatever priority SQL has given a job.
+FRONT: Final = (-32768, -1)
 
 _1970: Final = datetime(1970, 1, 1, tzinfo=UTC)
 

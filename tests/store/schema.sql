@@ -275,6 +275,7 @@ CREATE TABLE asyncjobs.jobs (
     scheduled_at timestamp with time zone DEFAULT asyncjobs.clock() NOT NULL,
     created_at timestamp with time zone DEFAULT asyncjobs.clock() NOT NULL,
     updated_at timestamp with time zone DEFAULT asyncjobs.clock() NOT NULL,
+    enqueue_token bigint DEFAULT asyncjobs.refuse_insert() NOT NULL,
     version integer DEFAULT 1 NOT NULL,
     attempts integer DEFAULT 0 NOT NULL,
     max_attempts integer DEFAULT 3 NOT NULL,
@@ -283,21 +284,20 @@ CREATE TABLE asyncjobs.jobs (
     losses smallint DEFAULT 0 NOT NULL,
     suspicion smallint DEFAULT 0 NOT NULL,
     outlived smallint DEFAULT 0 NOT NULL,
-    enqueue_token bigint,
-    claim_token bigint,
-    started_at timestamp with time zone,
-    runner_id bigint,
-    completed_at timestamp with time zone,
     status text DEFAULT 'pending'::text NOT NULL,
     queue text DEFAULT 'default'::text NOT NULL,
-    on_dead text DEFAULT 'advance'::text NOT NULL,
     type text NOT NULL,
+    runner_id bigint,
+    completed_at timestamp with time zone,
     lane text,
     parent_job_id bigint,
     correlation_id text,
     start_before timestamp with time zone,
     limit_key text,
     requested_outcome text,
+    on_dead text DEFAULT 'advance'::text NOT NULL,
+    claim_token bigint,
+    started_at timestamp with time zone,
     payload jsonb DEFAULT '{}'::jsonb NOT NULL,
     errors jsonb DEFAULT '[]'::jsonb NOT NULL,
     timeout interval,
@@ -328,20 +328,11 @@ CREATE INDEX jobs_due ON asyncjobs.jobs USING btree (asyncjobs.due_at(status, ru
 CREATE INDEX jobs_ended ON asyncjobs.jobs USING btree (type, completed_at) WHERE (status = ANY (ARRAY['completed'::text, 'cancelled'::text]));
 CREATE INDEX jobs_limited ON asyncjobs.jobs USING btree (asyncjobs.limit_side(status), limit_key, queue, COALESCE(lane, ''::text), suspicion, priority, place) WHERE ((limit_key IS NOT NULL) AND ((status = 'pending'::text) OR (runner_id IS NOT NULL)));
 CREATE INDEX jobs_parent ON asyncjobs.jobs USING btree (parent_job_id) WHERE (parent_job_id IS NOT NULL);
-CREATE INDEX jobs_rare ON asyncjobs.jobs USING btree (status, type, version, place) WHERE (
+CREATE INDEX jobs_rare ON asyncjobs.jobs USING btree (status, type, version, place, (
 CASE
-    WHEN (
-    CASE
-        WHEN (status = 'processing'::text) THEN ((runner_id IS NOT NULL) AND (claim_token IS NOT NULL) AND (started_at IS NOT NULL))
-        WHEN (status = ANY ('{completed,dead,cancelled}'::text[])) THEN (completed_at IS NOT NULL)
-        ELSE (status = ANY ('{pending,waiting,scheduled,failed,paused,blocked}'::text[]))
-    END AND (priority >= 0) AND (attempts >= 0) AND (max_attempts > 0) AND (on_dead = ANY ('{advance,halt,ask,"ask all"}'::text[])) AND (enqueue_token IS NOT NULL)) THEN false
-    ELSE asyncjobs.refuse_row(
-    CASE
-        WHEN (enqueue_token IS NULL) THEN 'enqueued_check'::text
-        ELSE 'jobs_check'::text
-    END, id)
-END OR (status = ANY ('{waiting,paused,blocked}'::text[])));
+    WHEN (status = ANY ('{waiting,paused,blocked}'::text[])) THEN NULL::boolean
+    ELSE asyncjobs.refuse_row('jobs_check'::text, id)
+END)) WHERE ((status <> ALL ('{pending,processing,completed,scheduled,failed,dead,cancelled}'::text[])) OR ((completed_at IS NULL) AND (runner_id IS NULL) AND (status <> ALL ('{pending,scheduled,failed}'::text[]))));
 CREATE INDEX jobs_runner ON asyncjobs.jobs USING btree (runner_id, requested_outcome) WHERE (runner_id IS NOT NULL);
 
 CREATE TABLE asyncjobs.limit_keys (
@@ -974,7 +965,7 @@ CREATE FUNCTION asyncjobs.claim_scans(_runner bigint, _versions jsonb, _queues t
     RETURNS SETOF asyncjobs.answer
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 5bb73e02574aec84
+-- body: 586136244546cb94
 
 CREATE FUNCTION asyncjobs.claimed(_kind text, _scan integer, _j asyncjobs.jobs)
     RETURNS asyncjobs.answer
@@ -2538,12 +2529,18 @@ CREATE FUNCTION asyncjobs.refuse_duplicate(_row asyncjobs.new_job, _id bigint, _
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 275d2174a1665af9
 
+CREATE FUNCTION asyncjobs.refuse_insert()
+    RETURNS bigint
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 30dad60ecb91e46a
+
 CREATE FUNCTION asyncjobs.refuse_row(_check text, _id bigint)
     RETURNS boolean
     LANGUAGE plpgsql
     IMMUTABLE
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 7bbd6a30235a6208
+-- body: 9a8071b4d2a42a5e
 
 CREATE FUNCTION asyncjobs.rejoin(_ids bigint[])
     RETURNS integer
@@ -2688,7 +2685,7 @@ CREATE FUNCTION asyncjobs.rescue(_batch integer, _max_errors integer, OUT rescue
     SET enable_mergejoin TO 'off'
     SET lock_timeout TO '50ms'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 4ca4f20720333b69
+-- body: ef8c0f2be3552d23
 
 CREATE FUNCTION asyncjobs.rest(_j asyncjobs.jobs)
     RETURNS jsonb
