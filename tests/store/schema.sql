@@ -16,10 +16,10 @@ CREATE TYPE asyncjobs.answer AS (
     place bigint,
     attempts integer,
     max_attempts integer,
-    scheduled_at timestamp with time zone,
-    run_at timestamp with time zone,
-    started_at timestamp with time zone,
-    created_at timestamp with time zone,
+    scheduled_epoch double precision,
+    run_epoch double precision,
+    started_epoch double precision,
+    created_epoch double precision,
     serialization_key text,
     rest jsonb
 );
@@ -322,11 +322,10 @@ CREATE TABLE asyncjobs.jobs (
     CONSTRAINT jobs_pkey PRIMARY KEY (id)
 ) WITH (fillfactor=50, autovacuum_vacuum_scale_factor=0.02, autovacuum_vacuum_threshold=2000, autovacuum_analyze_scale_factor=0.05, autovacuum_vacuum_cost_delay=0);
 CREATE INDEX jobs_claim ON asyncjobs.jobs USING btree (queue, suspicion, priority, place) WHERE ((status = 'pending'::text) AND (limit_key IS NULL));
-CREATE INDEX jobs_claim_lane ON asyncjobs.jobs USING btree (queue, lane, priority, place) WHERE ((status = 'pending'::text) AND (lane IS NOT NULL) AND (limit_key IS NULL));
+CREATE INDEX jobs_claim_apart ON asyncjobs.jobs USING btree (asyncjobs.limit_side(status), limit_key, queue, COALESCE(lane, ''::text), suspicion, priority, place) WHERE (((limit_key IS NOT NULL) OR (lane IS NOT NULL)) AND ((status = 'pending'::text) OR ((runner_id IS NOT NULL) AND (limit_key IS NOT NULL))));
 CREATE INDEX jobs_correlation ON asyncjobs.jobs USING btree (correlation_id, created_at) WHERE (correlation_id IS NOT NULL);
 CREATE INDEX jobs_due ON asyncjobs.jobs USING btree (asyncjobs.due_at(status, run_at, start_before)) WHERE ((status = ANY ('{scheduled,failed}'::text[])) OR ((start_before IS NOT NULL) AND (status = ANY ('{waiting,pending,paused}'::text[]))));
 CREATE INDEX jobs_ended ON asyncjobs.jobs USING btree (type, completed_at) WHERE (status = ANY (ARRAY['completed'::text, 'cancelled'::text]));
-CREATE INDEX jobs_limited ON asyncjobs.jobs USING btree (asyncjobs.limit_side(status), limit_key, queue, COALESCE(lane, ''::text), suspicion, priority, place) WHERE ((limit_key IS NOT NULL) AND ((status = 'pending'::text) OR (runner_id IS NOT NULL)));
 CREATE INDEX jobs_parent ON asyncjobs.jobs USING btree (parent_job_id) WHERE (parent_job_id IS NOT NULL);
 CREATE INDEX jobs_rare ON asyncjobs.jobs USING btree (status, type, version, place, (
 CASE
@@ -959,7 +958,7 @@ CREATE FUNCTION asyncjobs.claim(_runner bigint, _queue text, _lane text, _limit 
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 7a30918663be871b
+-- body: 2793019a1acec1a3
 
 CREATE FUNCTION asyncjobs.claim_scans(_runner bigint, _versions jsonb, _queues text[], _lanes text[], _limits integer[], _slots integer[], _priorities integer[], _places bigint[], _types text[], _suspects boolean[], _token_base bigint, _token_seq bigint, _probes jsonb)
     RETURNS SETOF asyncjobs.answer
@@ -1278,6 +1277,12 @@ CREATE FUNCTION asyncjobs.enqueue_workflow(workflow jsonb)
     SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 971c99400fafcc56
+
+CREATE FUNCTION asyncjobs.epoch(_at timestamp with time zone)
+    RETURNS double precision
+    LANGUAGE sql
+    STABLE PARALLEL SAFE
+-- body: SQL
 
 CREATE FUNCTION asyncjobs.error_kind(_message text)
     RETURNS text
@@ -2258,7 +2263,7 @@ CREATE FUNCTION asyncjobs.past_expired(_queue text, _lane text, _types text[], _
     SET enable_bitmapscan TO 'off'
     SET enable_sort TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 731bb3633537aefa
+-- body: cc3a0103ec0e662c
 
 CREATE FUNCTION asyncjobs.pause(_kind text, _name text, _reason text, _by text)
     RETURNS boolean
@@ -2816,7 +2821,7 @@ CREATE FUNCTION asyncjobs.skipped(_runner bigint, _queues text[], _lanes text[],
     SET enable_bitmapscan TO 'off'
     SET enable_sort TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: b1851cda7fce2346
+-- body: 64ff6a3ae7b67076
 
 CREATE FUNCTION asyncjobs.span(_duration interval)
     RETURNS interval

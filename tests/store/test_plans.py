@@ -54,7 +54,7 @@ def claim_from(condition: str) -> str:
 
 
 GENERAL = claim_from("j.status = 'pending' AND j.limit_key IS NULL AND (")
-LANE = claim_from("j.lane = _lane")
+LANE = "_picked := ARRAY(SELECT j.ctid FROM asyncjobs.jobs AS j WHERE asyncjobs.limit_side(j.status) = 0"
 SUSPECTS = claim_from("j.status = 'pending' AND j.limit_key IS NULL AND j.suspicion > 0")
 
 
@@ -95,7 +95,7 @@ async def test_scans_read_the_rows_that_they_take(filled: Plans) -> None:
         scans = [Scan("default", "fast", count), Scan("default", None, count)]
         finished = await filled.claims.finish(scans=scans)
         assert len(finished.claimed) == 2 * count
-        for beginning, index in ((GENERAL, "jobs_claim"), (LANE, "jobs_claim_lane"), (SUSPECTS, "jobs_claim")):
+        for beginning, index in ((GENERAL, "jobs_claim"), (LANE, "jobs_claim_apart"), (SUSPECTS, "jobs_claim")):
             for plan in filled.take(beginning):
                 check(plan, index)
 

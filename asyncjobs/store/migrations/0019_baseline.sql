@@ -35,7 +35,7 @@ CREATE FUNCTION asyncjobs.due_at(_status text, _run_at timestamptz, _start_befor
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
     RETURN CASE WHEN _status = ANY ('{scheduled,failed}'::text[]) THEN LEAST(_run_at, _start_before) ELSE _start_before END;
 
--- 0: it waits to be claimed; 1: whatever else. Inlined, in `jobs_limited` as in what asks that.
+-- 0: it waits to be claimed; 1: whatever else. Inlined, in `jobs_claim_apart` as in what asks that.
 CREATE FUNCTION asyncjobs.limit_side(_status text) RETURNS integer LANGUAGE sql IMMUTABLE PARALLEL SAFE
     RETURN CASE _status WHEN 'pending' THEN 0 ELSE 1 END;
 
@@ -138,16 +138,15 @@ WHERE status <> ALL ('{pending,processing,completed,scheduled,failed,dead,cancel
 -- A vacuum is due after 2,000 and 2 % dead rows, analyze after 5 %, and neither pauses: a claim from the front walks what is dead
 -- there (2,000: 0.2 ms and 58 pages; 12,000: 1 ms and 336; 100,000: 9 to 27 ms and 2,770; none: 0.02 ms and 3). With 500,000
 -- finished rows that is 12,000; with the server's own 20 % it would be 100,000.
--- What a claim reads: the general scan, one of suspects (at most one at a time in a runner), which are not in the former's way, and one
--- scan per lane. Acks never use them: they go by primary key. Each job pays for an entry when it becomes pending, in a lane for two.
+-- What a claim reads: the general scan, and one of suspects (at most one at a time in a runner), which are not in the former's way. Acks
+-- never use it: they go by primary key. Each job pays for an entry when it becomes pending, in a lane for two.
 CREATE INDEX jobs_claim ON asyncjobs.jobs (queue, suspicion, priority, place) WHERE status = 'pending' AND limit_key IS NULL;
-CREATE INDEX jobs_claim_lane ON asyncjobs.jobs (queue, lane, priority, place)
-WHERE status = 'pending' AND lane IS NOT NULL AND limit_key IS NULL;
--- Jobs of limits: those that wait for a permit, by whose turn it is (side 0), and those that have one (side 1), which are the permits. So
--- what is throttled is in the way of no other claim. A job without a limit pays for the condition, one with it for an entry when it becomes
--- pending and for one when it is claimed.
-CREATE INDEX jobs_limited ON asyncjobs.jobs (asyncjobs.limit_side(status), limit_key, queue, (coalesce(lane, '')), suspicion, priority, place)
-WHERE limit_key IS NOT NULL AND (status = 'pending' OR runner_id IS NOT NULL);
+-- Jobs that a claim finds apart from others, in one index, since each job that is neither pays for the condition, and for an index that is
+-- opened. Those of lanes: one scan per lane (side 0, without a limit key). Those of limits: the ones that wait for a permit, by whose turn it
+-- is (side 0), and the ones that have one (side 1), which are the permits. So what is throttled is in the way of no other claim. A job with a
+-- limit pays for an entry when it becomes pending and for one when it is claimed. A scan of a lane says that it is ordered by the limit key, too.
+CREATE INDEX jobs_claim_apart ON asyncjobs.jobs (asyncjobs.limit_side(status), limit_key, queue, (coalesce(lane, '')), suspicion, priority, place)
+WHERE (limit_key IS NOT NULL OR lane IS NOT NULL) AND (status = 'pending' OR (runner_id IS NOT NULL AND limit_key IS NOT NULL));
 -- What `promote` reads: what is due, and what has expired while it waits; and when the next is. Only a job that is delayed, or failed, or
 -- expires, pays for an entry; with an index of its own for what expires each statement would open one more.
 CREATE INDEX jobs_due ON asyncjobs.jobs (asyncjobs.due_at(status, run_at, start_before))

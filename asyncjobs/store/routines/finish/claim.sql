@@ -35,10 +35,10 @@ BEGIN
             ORDER BY j.priority, j.place LIMIT _limit FOR UPDATE SKIP LOCKED);
     ELSE
         _picked := ARRAY(SELECT j.ctid FROM asyncjobs.jobs AS j
-            WHERE j.queue = _queue AND j.lane = _lane AND j.status = 'pending' AND j.limit_key IS NULL
-              AND (j.priority, j.place) > (_from_priority, _from_place) AND j.suspicion = 0 AND j.type = ANY (_types)
+            WHERE asyncjobs.limit_side(j.status) = 0 AND j.limit_key IS NULL AND j.queue = _queue AND coalesce(j.lane, '') = _lane AND j.lane IS NOT NULL
+              AND j.status = 'pending' AND (j.priority, j.place) > (_from_priority, _from_place) AND j.suspicion = 0 AND j.type = ANY (_types)
               AND asyncjobs.can_run(_versions, j.type, j.version)
-            ORDER BY j.priority, j.place LIMIT _limit FOR UPDATE SKIP LOCKED);
+            ORDER BY j.limit_key, j.priority, j.place LIMIT _limit FOR UPDATE SKIP LOCKED);
     END IF;
     IF _is_first THEN
         _picked := _limited || _picked;

@@ -26,7 +26,8 @@ BEGIN
               AND j.updated_at NOT BETWEEN _lately AND _now AND asyncjobs.can_run(_versions, j.type, j.version) LIMIT 1;
         ELSE
             PERFORM FROM asyncjobs.jobs AS j
-            WHERE j.queue = _queue AND j.lane = _lane AND j.status = 'pending' AND j.limit_key IS NULL AND (_suspects OR j.suspicion = 0) AND j.type = ANY (_types)
+            WHERE asyncjobs.limit_side(j.status) = 0 AND j.limit_key IS NULL AND j.queue = _queue AND coalesce(j.lane, '') = _lane
+              AND j.lane IS NOT NULL AND j.status = 'pending' AND (_suspects OR j.suspicion = 0) AND j.type = ANY (_types)
               AND j.updated_at NOT BETWEEN _lately AND _now AND asyncjobs.can_run(_versions, j.type, j.version) LIMIT 1;
         END IF;
         IF NOT FOUND THEN
