@@ -321,7 +321,7 @@ CREATE TABLE asyncjobs.jobs (
     keep_payload boolean,
     CONSTRAINT jobs_pkey PRIMARY KEY (id)
 ) WITH (fillfactor=50, autovacuum_vacuum_scale_factor=0.02, autovacuum_vacuum_threshold=2000, autovacuum_analyze_scale_factor=0.05, autovacuum_vacuum_cost_delay=0);
-CREATE INDEX jobs_claim ON asyncjobs.jobs USING btree (queue, suspicion, priority, place) WHERE ((status = 'pending'::text) AND (limit_key IS NULL));
+CREATE INDEX jobs_claim ON asyncjobs.jobs USING btree (hashtext(queue), suspicion, priority, place) WHERE ((status = 'pending'::text) AND (limit_key IS NULL));
 CREATE INDEX jobs_claim_apart ON asyncjobs.jobs USING btree (asyncjobs.limit_side(status), limit_key, queue, COALESCE(lane, ''::text), suspicion, priority, place) WHERE (((limit_key IS NOT NULL) OR (lane IS NOT NULL)) AND ((status = 'pending'::text) OR ((runner_id IS NOT NULL) AND (limit_key IS NOT NULL))));
 CREATE INDEX jobs_correlation ON asyncjobs.jobs USING btree (correlation_id, created_at) WHERE (correlation_id IS NOT NULL);
 CREATE INDEX jobs_due ON asyncjobs.jobs USING btree (asyncjobs.due_at(status, run_at, start_before)) WHERE ((status = ANY ('{scheduled,failed}'::text[])) OR ((start_before IS NOT NULL) AND (status = ANY ('{waiting,pending,paused}'::text[]))));
@@ -819,7 +819,7 @@ CREATE FUNCTION asyncjobs.are_all_limited(_queue text, _suspects boolean)
     SET plan_cache_mode TO 'force_generic_plan'
     SET enable_seqscan TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: fbb2932df25a6ad2
+-- body: 15a544a233c45f98
 
 CREATE FUNCTION asyncjobs.arrive(_ids bigint[])
     RETURNS bigint[]
@@ -958,7 +958,7 @@ CREATE FUNCTION asyncjobs.claim(_runner bigint, _queue text, _lane text, _limit 
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 2793019a1acec1a3
+-- body: b49de9579befbe92
 
 CREATE FUNCTION asyncjobs.claim_scans(_runner bigint, _versions jsonb, _queues text[], _lanes text[], _limits integer[], _slots integer[], _priorities integer[], _places bigint[], _types text[], _suspects boolean[], _token_base bigint, _token_seq bigint, _probes jsonb)
     RETURNS SETOF asyncjobs.answer
@@ -991,7 +991,7 @@ CREATE FUNCTION asyncjobs.clear_suspects(_blamed bigint[])
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 89a6d228ee9439f2
+-- body: aec8a69b4fbcd4d0
 
 CREATE FUNCTION asyncjobs.clock()
     RETURNS timestamp with time zone
@@ -1374,7 +1374,7 @@ CREATE FUNCTION asyncjobs.finish_completed(_runner bigint, _ids bigint[], _token
     SET enable_mergejoin TO 'off'
     SET lock_timeout TO '100ms'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 1a57724231a59d08
+-- body: 3119e91aa2570cf6
 
 CREATE FUNCTION asyncjobs.finish_one(_runner bigint, _id bigint, _token bigint, _result text, _dropped text, _queue text, _types text[], _next_token bigint)
     RETURNS SETOF asyncjobs.answer
@@ -1544,7 +1544,7 @@ CREATE FUNCTION asyncjobs.has_work(_runner bigint, _queues jsonb, _types text[],
     SET enable_bitmapscan TO 'off'
     SET enable_sort TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 25349ef028f71d27
+-- body: 8273a09b89b7bf3c
 
 CREATE FUNCTION asyncjobs.having_status(_ids bigint[], _statuses text[])
     RETURNS bigint[]
@@ -1570,7 +1570,7 @@ CREATE FUNCTION asyncjobs.hold_back(_batch integer, _window integer, _grace inte
     SET enable_bitmapscan TO 'off'
     SET enable_sort TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 330b0fc79ea6b6f4
+-- body: caba033742297e1f
 
 CREATE FUNCTION asyncjobs.hold_back_key(_key text)
     RETURNS void
@@ -1643,7 +1643,7 @@ CREATE FUNCTION asyncjobs.is_limited_first(_queue text, _lane text, _types text[
     SET enable_bitmapscan TO 'off'
     SET enable_sort TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: b8311e0fbb957ed6
+-- body: 6c5fe9ba7b8f6198
 
 CREATE FUNCTION asyncjobs.is_paused(_type text, _key text)
     RETURNS boolean
@@ -1761,7 +1761,7 @@ CREATE FUNCTION asyncjobs.last_place()
     SET enable_bitmapscan TO 'off'
     SET enable_sort TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 2ec4dae825d9a6a8
+-- body: 080f7d84f16ad50e
 
 CREATE FUNCTION asyncjobs.later_rows(_rows asyncjobs.new_job[], _now timestamp with time zone)
     RETURNS integer[]
@@ -2263,7 +2263,7 @@ CREATE FUNCTION asyncjobs.past_expired(_queue text, _lane text, _types text[], _
     SET enable_bitmapscan TO 'off'
     SET enable_sort TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: cc3a0103ec0e662c
+-- body: 27673510d97e31fd
 
 CREATE FUNCTION asyncjobs.pause(_kind text, _name text, _reason text, _by text)
     RETURNS boolean
@@ -2821,7 +2821,7 @@ CREATE FUNCTION asyncjobs.skipped(_runner bigint, _queues text[], _lanes text[],
     SET enable_bitmapscan TO 'off'
     SET enable_sort TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 64ff6a3ae7b67076
+-- body: c61cf21daf3f6836
 
 CREATE FUNCTION asyncjobs.span(_duration interval)
     RETURNS interval

@@ -44,7 +44,9 @@ async def test_what_only_sql_would_write_can_be_run_all_the_same(claims: Claims,
 
 
 @pytest.mark.parametrize("columns", [{"claim_token": None}, {"started_at": None}], ids=str)
-async def test_claim_without_a_token_or_a_start_is_taken_back_from_a_runner_that_died(claims: Claims, columns: dict[str, Any]) -> None:
+async def test_claim_without_a_token_or_a_start_is_taken_back_from_a_runner_that_died(
+    claims: Claims, columns: dict[str, Any]
+) -> None:
     job_id = await insert_job(claims.connection, status="processing", runner_id=99, **columns)
     await runners.rescue(claims.link, 10, max_errors=10)
     assert await jobs.status(claims.link, job_id) == "pending"

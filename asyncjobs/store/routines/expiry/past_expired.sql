@@ -13,7 +13,7 @@ BEGIN
         (SELECT j.priority, j.place, asyncjobs.may_start(j.start_before) AND j.type = ANY (_types)
             AND asyncjobs.can_run(_versions, j.type, j.version) AS starts
         FROM asyncjobs.jobs AS j
-        WHERE _lane IS NULL AND j.queue = _queue AND j.status = 'pending' AND j.limit_key IS NULL AND j.suspicion = 0
+        WHERE _lane IS NULL AND hashtext(j.queue) = hashtext(_queue) AND j.queue = _queue AND j.status = 'pending' AND j.limit_key IS NULL AND j.suspicion = 0
           AND (j.priority, j.place) > (_priority, _place)
         ORDER BY j.priority, j.place LIMIT _most)
         UNION ALL

@@ -25,12 +25,12 @@ BEGIN
     END IF;
     IF _suspects THEN
         _picked := ARRAY(SELECT j.ctid FROM asyncjobs.jobs AS j
-            WHERE j.queue = _queue AND j.status = 'pending' AND j.limit_key IS NULL AND j.suspicion > 0 AND j.type = ANY (_types)
+            WHERE hashtext(j.queue) = hashtext(_queue) AND j.queue = _queue AND j.status = 'pending' AND j.limit_key IS NULL AND j.suspicion > 0 AND j.type = ANY (_types)
               AND asyncjobs.can_run(_versions, j.type, j.version) AND (_lane IS NULL OR j.lane = _lane)
             ORDER BY j.suspicion, j.priority, j.place LIMIT _limit FOR UPDATE SKIP LOCKED);
     ELSIF _lane IS NULL THEN
         _picked := ARRAY(SELECT j.ctid FROM asyncjobs.jobs AS j
-            WHERE j.queue = _queue AND j.status = 'pending' AND j.limit_key IS NULL AND (j.priority, j.place) > (_from_priority, _from_place)
+            WHERE hashtext(j.queue) = hashtext(_queue) AND j.queue = _queue AND j.status = 'pending' AND j.limit_key IS NULL AND (j.priority, j.place) > (_from_priority, _from_place)
               AND j.suspicion = 0 AND j.type = ANY (_types) AND asyncjobs.can_run(_versions, j.type, j.version)
             ORDER BY j.priority, j.place LIMIT _limit FOR UPDATE SKIP LOCKED);
     ELSE

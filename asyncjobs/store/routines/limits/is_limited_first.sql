@@ -10,7 +10,7 @@ DECLARE
     _key text;
 BEGIN
     SELECT j.priority, j.place INTO _priority, _place FROM asyncjobs.jobs AS j
-    WHERE j.queue = _queue AND j.status = 'pending' AND j.limit_key IS NULL AND j.suspicion = 0 AND j.type = ANY (_types)
+    WHERE hashtext(j.queue) = hashtext(_queue) AND j.queue = _queue AND j.status = 'pending' AND j.limit_key IS NULL AND j.suspicion = 0 AND j.type = ANY (_types)
     ORDER BY j.priority, j.place LIMIT 1;
     IF NOT FOUND THEN
         RETURN true;
