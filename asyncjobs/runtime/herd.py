@@ -38,7 +38,7 @@ from math import inf
 from typing import Final
 
 from asyncjobs.model.chance import CHANCE
-from asyncjobs.model.claim import FRONT
+from asyncjobs.model.claim import is_front
 from asyncjobs.model.peers import Lot
 from asyncjobs.runtime.orders import Scanned
 
@@ -107,7 +107,7 @@ class Herd:
     def end(self, told: float, found: Sequence[Scanned], *, can_claim: bool) -> None:
         """That claim has found this (nothing: it was not answered)."""
         claimed = sum(len(one.jobs) for one in found)
-        if not found or any(one.is_full or one.start != FRONT for one in found):
+        if not found or any(one.is_full or not is_front(one.start) for one in found):
             self.told += max(told - claimed, 0.0)
         if can_claim or not self.told:
             return

@@ -30,13 +30,20 @@ class Reached(msgspec.Struct, frozen=True):
 
 
 async def promote(
-    link: Link, batch: int, *, since: datetime | None = None, blocked: Sequence[str] = ()
+    link: Link,
+    batch: int,
+    *,
+    since: datetime | None = None,
+    blocked: Sequence[str] = (),
+    aside: Sequence[int] = (),
+    only: Sequence[int] | None = None,
 ) -> tuple[Promoted, Reached]:
-    """Make at most `batch` due jobs pending. `blocked` keys are left out of the answer's `keys`.
+    """Make at most `batch` due jobs pending, but for those `aside`; or `only` these. `blocked` keys are left out of the answer's
+    `keys`.
 
     `since` is how far an earlier call reached; jobs that are due since before are found without it only.
     """
-    (row,) = await link.fetch("promote", batch, since, list(blocked))
+    (row,) = await link.fetch("promote", batch, since, list(blocked), list(aside) or None, None if only is None else list(only))
     promoted = Promoted(
         count=row["promoted"] or 0,
         queues=row["queues"] or [],
@@ -48,6 +55,11 @@ async def promote(
         expired=ended(row["expired"]),
     )
     return promoted, Reached(row["reached_at"], row["scan_seconds"])
+
+
+async def due_ids(link: Link, batch: int, *, since: datetime | None, aside: Sequence[int]) -> list[int]:
+    """The jobs that a `promote` would look at."""
+    return [row["id"] for row in await link.fetch("due_ids", batch, since, list(aside))]
 
 
 async def promote_keyed(link: Link, keys: Sequence[str], batch: int) -> Promoted | None:

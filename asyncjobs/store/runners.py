@@ -179,9 +179,18 @@ async def bury(link: Link, beats: Mapping[int, int]) -> dict[int, bool]:
     return {row["id"]: row["died"] for row in rows}
 
 
-async def rescue(link: Link, batch: int, *, max_errors: int) -> Rescued:
-    """Take back at most `batch` jobs from runners that do not exist. Not in the transaction that deleted the runners."""
-    (row,) = await link.fetch("rescue", batch, max_errors)
+async def orphans(link: Link, batch: int, *, aside: Sequence[int]) -> list[int]:
+    """The jobs that a `rescue` would look at."""
+    return [row["id"] for row in await link.fetch("orphans", batch, list(aside))]
+
+
+async def rescue(
+    link: Link, batch: int, *, max_errors: int, aside: Sequence[int] = (), only: Sequence[int] | None = None
+) -> Rescued:
+    """Take back at most `batch` jobs from runners that do not exist, but for those `aside`; or `only` these. Not in the
+    transaction that deleted the runners.
+    """
+    (row,) = await link.fetch("rescue", batch, max_errors, list(aside) or None, None if only is None else list(only))
     attempts = list(zip(row["types"], row["statuses"], strict=True))
     return Rescued(
         row["rescued"], row["dead"], row["cancelled"], row["given_back"], row["queues"], row["suspects"], attempts, row["more"]

@@ -10,7 +10,7 @@ from asyncjobs.model.outcome import Outcome
 from asyncjobs.runtime import points
 from asyncjobs.settings import Queue
 from asyncjobs.store.database import Connection, Database
-from asyncjobs.telemetry.events import ClaimWasLost, JobsClaimed, JobsGivenBack, OutcomeWritten
+from asyncjobs.telemetry.events import AcksWritten, ClaimWasLost, JobsClaimed, JobsGivenBack, OutcomeWritten
 from tests.support.at_work import at_work
 from tests.support.eventually import eventually
 from tests.support.factories import insert_job, insert_place, insert_runner, insert_waiting
@@ -315,3 +315,27 @@ async def test_job_rows_of_strangers_are_not_touched(database: Database, connect
         rig.line.put(Ack(1, 12345, Outcome(kind="completed")))
         await rig.wait_idle()
         assert len(rig.of(ClaimWasLost)) == 1
+
+
+async def test_slots_that_were_freed_during_a_call_are_asked_for_in_the_next_one(
+    database: Database, connection: Connection
+) -> None:
+    go = asyncio.Event()
+    sent: list[str] = []
+
+    async def hold(point: str) -> None:
+        sent.append(point)
+        await go.wait()
+
+    async with at_work(database, connection, Queue(concurrency=3)) as rig:
+        first, second, third, fourth, fifth, _ = await rig.enqueue(6)
+        rig.wake()
+        await rig.wait_running(3)
+        with points.installed(hold):
+            rig.put(first)
+            await eventually(lambda: sent, description="the call is under way")
+            rig.put(second)
+            go.set()
+            await eventually(lambda: fifth in rig.host.running, description="the slot of the second is filled")
+        assert [(len(one.tokens), one.claimed) for one in rig.of(AcksWritten)] == [(1, 1), (1, 1)]
+        assert {*rig.host.running} == {third, fourth, fifth}

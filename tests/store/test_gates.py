@@ -275,7 +275,7 @@ async def test_dependent_whose_row_is_held_is_passed_over_and_released_later(pai
     async with pair.admin.transaction():
         await pair.admin.execute("SELECT FROM asyncjobs.jobs WHERE id = $1 FOR UPDATE", flow.ids[1])
         await asyncio.wait_for(pair.a.ack(job), 5)
-        row = await pair.b.link.fetch("fold_left_over", 10)
+        row = await pair.b.link.fetch("fold_left_over", 10, [], None)
         assert row[0]["more"] is False, "the folders are told, and try again"
     assert await flow.statuses() == ["completed", "blocked", "pending"]
     await flows.settle(pair)

@@ -204,7 +204,7 @@ async def test_job_that_was_claimed_anew_meanwhile_is_not_taken_from_its_new_run
            END $$"""
     )
     await connection.execute("SELECT pg_advisory_lock(1)")
-    await connection.execute("ALTER FUNCTION asyncjobs.rescue(integer, integer) RESET lock_timeout")
+    await connection.execute("ALTER FUNCTION asyncjobs.rescue RESET lock_timeout")
     rescuing = asyncio.create_task(rescue(link))
     while not await connection.fetchval("SELECT EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND NOT granted)"):
         await asyncio.sleep(0.01)

@@ -156,6 +156,8 @@ async def working(queue: Queue, *, others: bool = False) -> AsyncGenerator[Harne
         finally:
             made.task.cancel()
             await asyncio.wait([made.task])
+            made.line.refuse()
+            await made.turn()
     held = {name: sum(lane == name for _, lane in made.running) for name in made.coordinator.lanes}
     assert {name: lane.slots.taken for name, lane in made.coordinator.lanes.items()} == held, "slots are lost"
 

@@ -4,9 +4,10 @@
 -- be had a moment ago. Both conditions stand before the limits: else a batch full of the one kind would starve the other.
 --
 -- `_from` is where an earlier call got to: what was promoted lies before it, and stays in the index as dead entries while any session
--- holds an old snapshot. Null starts at the front, where rows are that committed after their time.
+-- holds an old snapshot. Null starts at the front, where rows are that committed after their time. `_aside` are left out, and where there
+-- are `_only` all others are (runtime/set_aside.py).
 CREATE FUNCTION asyncjobs.promote(
-    _batch integer, _from timestamptz, _blocked text[],
+    _batch integer, _from timestamptz, _blocked text[], _aside bigint[] DEFAULT NULL, _only bigint[] DEFAULT NULL,
     OUT promoted integer,
     OUT queues text[],           -- of each job that became pending
     OUT urgent_queues text[],    -- of these, where one has a better priority than most
@@ -33,7 +34,7 @@ BEGIN
            array_agg(f.id) FILTER (WHERE f.start_before <= _now), count(*), CASE WHEN count(*) >= _batch THEN max(f.due_at) ELSE _now END
     INTO _ids, _ended, _found, reached_at FROM (
         SELECT j.id, j.start_before, j.due_at FROM asyncjobs.due_jobs AS j
-        WHERE j.due_at >= _from AND j.due_at <= _now
+        WHERE j.due_at >= _from AND j.due_at <= _now AND (_aside IS NULL OR j.id <> ALL (_aside)) AND (_only IS NULL OR j.id = ANY (_only))
           AND (j.serialization_key IS NULL
                OR EXISTS (SELECT FROM asyncjobs.serialized_jobs AS s WHERE s.id = ANY (ARRAY[j.id]) AND s.dispatched_at IS NOT NULL))
         ORDER BY j.due_at LIMIT _batch FOR UPDATE OF j SKIP LOCKED) AS f;
@@ -54,7 +55,7 @@ BEGIN
     queues := queues || _heads;
     skipped := _found < _batch AND EXISTS (
         SELECT FROM asyncjobs.due_jobs AS j
-        WHERE j.due_at >= _from AND j.due_at <= _now
+        WHERE j.due_at >= _from AND j.due_at <= _now AND (_aside IS NULL OR j.id <> ALL (_aside)) AND (_only IS NULL OR j.id = ANY (_only))
           AND (j.serialization_key IS NULL
                OR EXISTS (SELECT FROM asyncjobs.serialized_jobs AS s WHERE s.id = ANY (ARRAY[j.id]) AND s.dispatched_at IS NOT NULL)));
     SELECT extract(epoch FROM j.due_at - _now) INTO next_due_seconds FROM asyncjobs.due_jobs AS j

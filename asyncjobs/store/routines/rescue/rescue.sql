@@ -2,9 +2,10 @@
 -- or when that was asked for, it ends instead. Run it in a transaction of its own, *after* the one that deleted the runners.
 --
 -- The candidates' ids and tokens are read first and compared again under the row's lock, in a new statement: a job that was rescued
--- and claimed anew meanwhile, by a runner that is younger than our first snapshot, has another token by then.
+-- and claimed anew meanwhile, by a runner that is younger than our first snapshot, has another token by then. `_aside` are left out, and
+-- where there are `_only` all others are (runtime/set_aside.py).
 CREATE FUNCTION asyncjobs.rescue(
-    _batch integer, _max_errors integer,
+    _batch integer, _max_errors integer, _aside bigint[] DEFAULT NULL, _only bigint[] DEFAULT NULL,
     OUT rescued bigint[],
     OUT dead bigint[],       -- of these, ended for good
     OUT cancelled bigint[],
@@ -30,10 +31,11 @@ DECLARE
 BEGIN
     SELECT array_agg(o.id) FILTER (WHERE o.status = 'processing'), array_agg(o.claim_token) FILTER (WHERE o.status = 'processing'),
            array_agg(o.id) FILTER (WHERE o.status <> 'processing')
-    INTO _candidates, _tokens, _others FROM asyncjobs.orphans(_batch * 10) AS o;
+    INTO _candidates, _tokens, _others FROM asyncjobs.orphans(CASE WHEN _only IS NULL THEN _batch * 10 + coalesce(cardinality(_aside), 0) ELSE 2147483647 END) AS o
+    WHERE (_aside IS NULL OR o.id <> ALL (_aside)) AND (_only IS NULL OR o.id = ANY (_only));
 
     _ids := ARRAY(
-        SELECT j.id FROM unnest(_candidates, _tokens) AS c(id, token) JOIN asyncjobs.jobs AS j ON j.id = ANY (ARRAY[c.id]) AND j.claim_token = c.token
+        SELECT j.id FROM unnest(_candidates, _tokens) AS c(id, token) JOIN asyncjobs.jobs AS j ON j.id = ANY (ARRAY[c.id]) AND j.claim_token IS NOT DISTINCT FROM c.token
         WHERE j.status = 'processing' ORDER BY c.id LIMIT _batch FOR UPDATE OF j SKIP LOCKED);
     SELECT g.others, g.given_back, g.pending INTO _ids, given_back, _pending FROM asyncjobs.give_back_of_stopped(_ids, _max_errors) AS g;
     SELECT array_agg(b.runner_id), array_agg(b.job_id) INTO _runners, _blamed FROM asyncjobs.blame(
