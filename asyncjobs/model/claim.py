@@ -14,10 +14,10 @@ from asyncjobs.model.status import FINAL, Status
 from asyncjobs.model.storable import cut, in_ascii
 from asyncjobs.model.trace import own_trace
 
-#: Where a scan starts when it starts at the front: before every (priority, place).
-FRONT: Final = (-1, -1)
+#: Where a scan starts when it starts at the front: before every (priority, place), whatever priority SQL has given a job.
+FRONT: Final = (-32768, -1)
 #: Instead of a priority: the scan takes jobs by age, from the front; the place is what a level of priority is worth, in us.
-AGED: Final = -2
+AGED: Final = -32769
 
 
 def is_front(start: tuple[int, int]) -> bool:

@@ -107,7 +107,9 @@ class Shared(msgspec.Struct, frozen=True, kw_only=True):
     note: Callable[[Attempt, Ack], None]  # for the roll-ups
     others: Callable[[], int]  # other runners that may hold rows locked
     place: Place = alone  # among its peers, of a lot
-    tell: Callable[[str, int | None], None] = lambda *_: None  # the others, of so many jobs of a queue, or all of them
+    tell: Callable[[str, int | None, int], None] = lambda *_: (
+        None
+    )  # the others, of so many jobs of a queue, passed on so often; or all
     budget: Budget | None = None  # None: it starts as many jobs as there are
 
 
@@ -324,11 +326,11 @@ class Coordinator:
             self.wake(front=front)
         elif is_own:  # it was woken, and has looked if it could
             if called > 0 and not self._can_claim() and not self.general.is_asking:
-                self._herd.call_all()
+                self._herd.answer_for(called, passes=lot.passes, can_claim=False)
         elif called > 0:
             self._is_only_called = self._is_only_called or not self._is_hungry
             self._note(self.lanes.values(), front=front)
-            self._herd.answer_for(called, can_claim=self._can_claim() or self.general.is_asking)
+            self._herd.answer_for(called, passes=lot.passes, can_claim=self._can_claim() or self.general.is_asking)
         else:
             self._note([lane for lane in self.lanes.values() if not (lane.slots.free or lane.is_asking)], front=front)
             if called < 0:

@@ -18,8 +18,8 @@ KINDS: Final = frozenset("qfdlksbpxt")
 _DIGITS: Final = 19
 #: What becomes due, or expires, within this time is told to the promoters, the rest is found by their interval.
 SOON_SECONDS: Final = 10.0
-#: Of a queue with a lot: the kind, the number of jobs, the draw.
-_LOT: Final = re.compile(r"[qf]([1-9][0-9]{0,9})\.([0-9]{1,10})", re.ASCII)
+#: Of a queue with a lot: the kind, the number of jobs, the draw, and how often they were passed on.
+_LOT: Final = re.compile(r"[qf]([1-9][0-9]{0,9})\.([0-9]{1,10})(?:\.([0-9]))?", re.ASCII)
 #: In so many seconds something is due; of anything else, now.
 _SECONDS: Final = re.compile(r"[0-9]{1,2}(\.[0-9])?", re.ASCII)
 
@@ -69,12 +69,16 @@ class Wakes:
         self._woken.append(woken)
         return lambda: self._woken.remove(woken)
 
-    def pending(self, queue: str, *, front: bool = False, count: int | None = None, in_process_only: bool = False) -> None:
-        """So many jobs of `queue` became pending. None: it is not known how many, and all runners are to look."""
+    def pending(
+        self, queue: str, *, front: bool = False, count: int | None = None, passes: int = 0, in_process_only: bool = False
+    ) -> None:
+        """So many jobs of `queue` became pending, or were passed on, so often. None: it is not known how many, and all runners
+        are to look.
+        """
         for woken in tuple(self._woken):
             woken.wake_queue(queue, front=front)
         if not in_process_only:
-            self._notify(f"{'f' if front else 'q'}{count or ''}:{queue}")
+            self._notify(f"{'f' if front else 'q'}{count or ''}{f'.{passes}' if passes else ''}:{queue}")
 
     def became_pending(self, queues: Iterable[str], *, urgent: Container[str] = (), for_all: Iterable[str] = ()) -> None:
         """Of each job that became pending its queue. `urgent` ones: it may be before those claimed last. Those `for_all`
@@ -140,7 +144,7 @@ class Wakes:
             found = _LOT.fullmatch(kind)
             if found is None:
                 return
-            lot = Lot(int(found[1]), int(found[2]))
+            lot = Lot(int(found[1]), int(found[2]), int(found[3] or 0))
         for woken in tuple(self._woken):
             woken.hear_queue(queue, lot, front=kind[0] == "f", is_own=is_own)
 

@@ -16,10 +16,10 @@ CREATE TYPE asyncjobs.answer AS (
     place bigint,
     attempts integer,
     max_attempts integer,
-    scheduled_at timestamp with time zone,
-    run_at timestamp with time zone,
-    started_at timestamp with time zone,
-    created_at timestamp with time zone,
+    scheduled_epoch double precision,
+    run_epoch double precision,
+    started_epoch double precision,
+    created_epoch double precision,
     serialization_key text,
     rest jsonb
 );
@@ -275,6 +275,7 @@ CREATE TABLE asyncjobs.jobs (
     scheduled_at timestamp with time zone DEFAULT asyncjobs.clock() NOT NULL,
     created_at timestamp with time zone DEFAULT asyncjobs.clock() NOT NULL,
     updated_at timestamp with time zone DEFAULT asyncjobs.clock() NOT NULL,
+    enqueue_token bigint DEFAULT asyncjobs.refuse_insert() NOT NULL,
     version integer DEFAULT 1 NOT NULL,
     attempts integer DEFAULT 0 NOT NULL,
     max_attempts integer DEFAULT 3 NOT NULL,
@@ -283,21 +284,20 @@ CREATE TABLE asyncjobs.jobs (
     losses smallint DEFAULT 0 NOT NULL,
     suspicion smallint DEFAULT 0 NOT NULL,
     outlived smallint DEFAULT 0 NOT NULL,
-    enqueue_token bigint,
-    claim_token bigint,
-    started_at timestamp with time zone,
-    runner_id bigint,
-    completed_at timestamp with time zone,
     status text DEFAULT 'pending'::text NOT NULL,
     queue text DEFAULT 'default'::text NOT NULL,
-    on_dead text DEFAULT 'advance'::text NOT NULL,
     type text NOT NULL,
+    runner_id bigint,
+    completed_at timestamp with time zone,
     lane text,
     parent_job_id bigint,
     correlation_id text,
     start_before timestamp with time zone,
     limit_key text,
     requested_outcome text,
+    on_dead text DEFAULT 'advance'::text NOT NULL,
+    claim_token bigint,
+    started_at timestamp with time zone,
     payload jsonb DEFAULT '{}'::jsonb NOT NULL,
     errors jsonb DEFAULT '[]'::jsonb NOT NULL,
     timeout interval,
@@ -321,27 +321,17 @@ CREATE TABLE asyncjobs.jobs (
     keep_payload boolean,
     CONSTRAINT jobs_pkey PRIMARY KEY (id)
 ) WITH (fillfactor=50, autovacuum_vacuum_scale_factor=0.02, autovacuum_vacuum_threshold=2000, autovacuum_analyze_scale_factor=0.05, autovacuum_vacuum_cost_delay=0);
-CREATE INDEX jobs_claim ON asyncjobs.jobs USING btree (queue, suspicion, priority, place) WHERE ((status = 'pending'::text) AND (limit_key IS NULL));
-CREATE INDEX jobs_claim_lane ON asyncjobs.jobs USING btree (queue, lane, priority, place) WHERE ((status = 'pending'::text) AND (lane IS NOT NULL) AND (limit_key IS NULL));
+CREATE INDEX jobs_claim ON asyncjobs.jobs USING btree (hashtext(queue), suspicion, priority, place) WHERE ((status = 'pending'::text) AND (limit_key IS NULL));
+CREATE INDEX jobs_claim_apart ON asyncjobs.jobs USING btree (asyncjobs.limit_side(status), limit_key, queue, COALESCE(lane, ''::text), suspicion, priority, place) WHERE (((limit_key IS NOT NULL) OR (lane IS NOT NULL)) AND ((status = 'pending'::text) OR ((runner_id IS NOT NULL) AND (limit_key IS NOT NULL))));
 CREATE INDEX jobs_correlation ON asyncjobs.jobs USING btree (correlation_id, created_at) WHERE (correlation_id IS NOT NULL);
 CREATE INDEX jobs_due ON asyncjobs.jobs USING btree (asyncjobs.due_at(status, run_at, start_before)) WHERE ((status = ANY ('{scheduled,failed}'::text[])) OR ((start_before IS NOT NULL) AND (status = ANY ('{waiting,pending,paused}'::text[]))));
 CREATE INDEX jobs_ended ON asyncjobs.jobs USING btree (type, completed_at) WHERE (status = ANY (ARRAY['completed'::text, 'cancelled'::text]));
-CREATE INDEX jobs_limited ON asyncjobs.jobs USING btree (asyncjobs.limit_side(status), limit_key, queue, COALESCE(lane, ''::text), suspicion, priority, place) WHERE ((limit_key IS NOT NULL) AND ((status = 'pending'::text) OR (runner_id IS NOT NULL)));
 CREATE INDEX jobs_parent ON asyncjobs.jobs USING btree (parent_job_id) WHERE (parent_job_id IS NOT NULL);
-CREATE INDEX jobs_rare ON asyncjobs.jobs USING btree (status, type, version, place) WHERE (
+CREATE INDEX jobs_rare ON asyncjobs.jobs USING btree (status, type, version, place, (
 CASE
-    WHEN (
-    CASE
-        WHEN (status = 'processing'::text) THEN ((runner_id IS NOT NULL) AND (claim_token IS NOT NULL) AND (started_at IS NOT NULL))
-        WHEN (status = ANY ('{completed,dead,cancelled}'::text[])) THEN (completed_at IS NOT NULL)
-        ELSE (status = ANY ('{pending,waiting,scheduled,failed,paused,blocked}'::text[]))
-    END AND (priority >= 0) AND (attempts >= 0) AND (max_attempts > 0) AND (on_dead = ANY ('{advance,halt,ask,"ask all"}'::text[])) AND (enqueue_token IS NOT NULL)) THEN false
-    ELSE asyncjobs.refuse_row(
-    CASE
-        WHEN (enqueue_token IS NULL) THEN 'enqueued_check'::text
-        ELSE 'jobs_check'::text
-    END, id)
-END OR (status = ANY ('{waiting,paused,blocked}'::text[])));
+    WHEN (status = ANY ('{waiting,paused,blocked}'::text[])) THEN NULL::boolean
+    ELSE asyncjobs.refuse_row('jobs_check'::text, id)
+END)) WHERE ((status <> ALL ('{pending,processing,completed,scheduled,failed,dead,cancelled}'::text[])) OR ((completed_at IS NULL) AND (runner_id IS NULL) AND (status <> ALL ('{pending,scheduled,failed}'::text[]))));
 CREATE INDEX jobs_runner ON asyncjobs.jobs USING btree (runner_id, requested_outcome) WHERE (runner_id IS NOT NULL);
 
 CREATE TABLE asyncjobs.limit_keys (
@@ -806,8 +796,9 @@ CREATE FUNCTION asyncjobs.aged_levels(_queue text, _lane text, _ageing bigint, _
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET enable_bitmapscan TO 'off'
+    SET enable_sort TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 83af7c0728ca3fc5
+-- body: 9b604e7927cab76b
 
 CREATE FUNCTION asyncjobs.announce(_rows asyncjobs.new_job[], _existing integer[], _now timestamp with time zone)
     RETURNS void
@@ -841,7 +832,7 @@ CREATE FUNCTION asyncjobs.are_all_limited(_queue text, _suspects boolean)
     SET plan_cache_mode TO 'force_generic_plan'
     SET enable_seqscan TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: fbb2932df25a6ad2
+-- body: 15a544a233c45f98
 
 CREATE FUNCTION asyncjobs.arrive(_ids bigint[])
     RETURNS bigint[]
@@ -980,13 +971,13 @@ CREATE FUNCTION asyncjobs.claim(_runner bigint, _queue text, _lane text, _limit 
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 3c32355cf96fd7c8
+-- body: e8ccbdb9bd1c8d08
 
 CREATE FUNCTION asyncjobs.claim_scans(_runner bigint, _versions jsonb, _queues text[], _lanes text[], _limits integer[], _slots integer[], _priorities integer[], _places bigint[], _types text[], _suspects boolean[], _token_base bigint, _token_seq bigint, _probes jsonb)
     RETURNS SETOF asyncjobs.answer
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: b78941cd08dfa121
+-- body: 317ca4c4bc3d71c5
 
 CREATE FUNCTION asyncjobs.claimed(_kind text, _scan integer, _j asyncjobs.jobs)
     RETURNS asyncjobs.answer
@@ -1013,7 +1004,7 @@ CREATE FUNCTION asyncjobs.clear_suspects(_blamed bigint[])
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 89a6d228ee9439f2
+-- body: aec8a69b4fbcd4d0
 
 CREATE FUNCTION asyncjobs.clock()
     RETURNS timestamp with time zone
@@ -1300,6 +1291,12 @@ CREATE FUNCTION asyncjobs.enqueue_workflow(workflow jsonb)
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 971c99400fafcc56
 
+CREATE FUNCTION asyncjobs.epoch(_at timestamp with time zone)
+    RETURNS double precision
+    LANGUAGE sql
+    STABLE PARALLEL SAFE
+-- body: SQL
+
 CREATE FUNCTION asyncjobs.error_kind(_message text)
     RETURNS text
     LANGUAGE sql
@@ -1390,7 +1387,7 @@ CREATE FUNCTION asyncjobs.finish_completed(_runner bigint, _ids bigint[], _token
     SET enable_mergejoin TO 'off'
     SET lock_timeout TO '100ms'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 1a57724231a59d08
+-- body: 3119e91aa2570cf6
 
 CREATE FUNCTION asyncjobs.finish_one(_runner bigint, _id bigint, _token bigint, _result text, _dropped text, _queue text, _types text[], _next_token bigint)
     RETURNS SETOF asyncjobs.answer
@@ -1560,7 +1557,7 @@ CREATE FUNCTION asyncjobs.has_work(_runner bigint, _queues jsonb, _types text[],
     SET enable_bitmapscan TO 'off'
     SET enable_sort TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 25349ef028f71d27
+-- body: 8273a09b89b7bf3c
 
 CREATE FUNCTION asyncjobs.having_status(_ids bigint[], _statuses text[])
     RETURNS bigint[]
@@ -1586,7 +1583,7 @@ CREATE FUNCTION asyncjobs.hold_back(_batch integer, _window integer, _grace inte
     SET enable_bitmapscan TO 'off'
     SET enable_sort TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 330b0fc79ea6b6f4
+-- body: caba033742297e1f
 
 CREATE FUNCTION asyncjobs.hold_back_key(_key text)
     RETURNS void
@@ -1659,7 +1656,7 @@ CREATE FUNCTION asyncjobs.is_limited_first(_queue text, _lane text, _types text[
     SET enable_bitmapscan TO 'off'
     SET enable_sort TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 83cea003b42aad51
+-- body: 8562cb0a52c06a99
 
 CREATE FUNCTION asyncjobs.is_paused(_type text, _key text)
     RETURNS boolean
@@ -1777,7 +1774,7 @@ CREATE FUNCTION asyncjobs.last_place()
     SET enable_bitmapscan TO 'off'
     SET enable_sort TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 2ec4dae825d9a6a8
+-- body: 080f7d84f16ad50e
 
 CREATE FUNCTION asyncjobs.later_rows(_rows asyncjobs.new_job[], _now timestamp with time zone)
     RETURNS integer[]
@@ -2289,7 +2286,7 @@ CREATE FUNCTION asyncjobs.past_expired(_queue text, _lane text, _types text[], _
     SET enable_bitmapscan TO 'off'
     SET enable_sort TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 731bb3633537aefa
+-- body: 27673510d97e31fd
 
 CREATE FUNCTION asyncjobs.pause(_kind text, _name text, _reason text, _by text)
     RETURNS boolean
@@ -2317,8 +2314,9 @@ CREATE FUNCTION asyncjobs.pick_aged(_queue text, _lane text, _ageing bigint, _li
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET enable_bitmapscan TO 'off'
+    SET enable_sort TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 7df0c4003aae5c51
+-- body: bede33cb5bf260a0
 
 CREATE FUNCTION asyncjobs.pick_limited(_queue text, _lane text, _limit integer, _types text[], _suspects boolean, _versions jsonb)
     RETURNS tid[]
@@ -2571,12 +2569,18 @@ CREATE FUNCTION asyncjobs.refuse_duplicate(_row asyncjobs.new_job, _id bigint, _
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 275d2174a1665af9
 
+CREATE FUNCTION asyncjobs.refuse_insert()
+    RETURNS bigint
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 30dad60ecb91e46a
+
 CREATE FUNCTION asyncjobs.refuse_row(_check text, _id bigint)
     RETURNS boolean
     LANGUAGE plpgsql
     IMMUTABLE
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 7bbd6a30235a6208
+-- body: 9a8071b4d2a42a5e
 
 CREATE FUNCTION asyncjobs.rejoin(_ids bigint[])
     RETURNS integer
@@ -2721,7 +2725,7 @@ CREATE FUNCTION asyncjobs.rescue(_batch integer, _max_errors integer, _aside big
     SET enable_mergejoin TO 'off'
     SET lock_timeout TO '50ms'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 81f2e0f6dcb6a02e
+-- body: 0fb79f3f34966e8f
 
 CREATE FUNCTION asyncjobs.rest(_j asyncjobs.jobs)
     RETURNS jsonb
@@ -2852,7 +2856,7 @@ CREATE FUNCTION asyncjobs.skipped(_runner bigint, _queues text[], _lanes text[],
     SET enable_bitmapscan TO 'off'
     SET enable_sort TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: b1851cda7fce2346
+-- body: c61cf21daf3f6836
 
 CREATE FUNCTION asyncjobs.span(_duration interval)
     RETURNS interval

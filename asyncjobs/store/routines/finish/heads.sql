@@ -3,7 +3,7 @@
 CREATE FUNCTION asyncjobs.heads(_ids bigint[]) RETURNS SETOF asyncjobs.answer LANGUAGE sql STABLE
 BEGIN ATOMIC
     SELECT 'head', CASE WHEN max(j.suspicion) = 0 THEN count(1)::integer END, j.queue, NULL::bigint, NULL::bigint, NULL, NULL::integer, NULL::jsonb, NULL::smallint,
-        NULL::bigint, NULL::integer, NULL::integer, NULL::timestamptz, NULL::timestamptz, NULL::timestamptz, NULL::timestamptz, NULL,
+        NULL::bigint, NULL::integer, NULL::integer, NULL::float8, NULL::float8, NULL::float8, NULL::float8, NULL,
         NULL::jsonb
     FROM asyncjobs.jobs AS j WHERE j.id = ANY (_ids) AND j.status || '' = 'pending' GROUP BY j.queue;  -- as routines/keys says
 END;

@@ -35,7 +35,7 @@ BEGIN
     WHERE (_aside IS NULL OR o.id <> ALL (_aside)) AND (_only IS NULL OR o.id = ANY (_only));
 
     _ids := ARRAY(
-        SELECT j.id FROM unnest(_candidates, _tokens) AS c(id, token) JOIN asyncjobs.jobs AS j ON j.id = ANY (ARRAY[c.id]) AND j.claim_token = c.token
+        SELECT j.id FROM unnest(_candidates, _tokens) AS c(id, token) JOIN asyncjobs.jobs AS j ON j.id = ANY (ARRAY[c.id]) AND j.claim_token IS NOT DISTINCT FROM c.token
         WHERE j.status = 'processing' ORDER BY c.id LIMIT _batch FOR UPDATE OF j SKIP LOCKED);
     SELECT g.others, g.given_back, g.pending INTO _ids, given_back, _pending FROM asyncjobs.give_back_of_stopped(_ids, _max_errors) AS g;
     SELECT array_agg(b.runner_id), array_agg(b.job_id) INTO _runners, _blamed FROM asyncjobs.blame(
