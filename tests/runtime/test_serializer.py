@@ -14,12 +14,13 @@ from asyncjobs.runtime.keys import PARTITIONS, KeyActors
 from asyncjobs.runtime.serializer import Serializer
 from asyncjobs.runtime.wakes import Wakes
 from asyncjobs.store import serialized
-from asyncjobs.store.database import Database
+from asyncjobs.store.database import Connection, Database, Link
 from asyncjobs.store.pool import Pool
 from asyncjobs.telemetry.events import DatabaseFailed, Events, KeysAdvanced
 from asyncjobs.testing import Recorder
 from tests.support.eventually import eventually
 from tests.support.holding import pause_key
+from tests.support.limiting import declare
 from tests.support.peers import Peers, peers
 from tests.support.services import Woken, running
 
@@ -376,3 +377,30 @@ async def test_key_goes_on_when_a_call_of_a_runner_is_lost(point: str, dsn: str,
     firsts = list(dict.fromkeys(ran))
     assert [number for key, number in firsts if key == 0] == [0, 1, 2, 3]
     assert sorted(firsts) == [(key, number) for key in range(4) for number in range(4)]
+
+
+async def test_sweep_asks_nothing_of_limits_and_workflows_where_there_are_none(
+    make: Make, connection: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+    fetch, fetch_behind = Link.fetch, Link.fetch_behind
+
+    def noted(link: Link, name: str, *args: Any, **options: Any) -> Any:
+        asked.append(name)
+        return fetch(link, name, *args, **options)
+
+    def noted_behind(link: Link, guard: str, guard_args: Any, name: str, *args: Any, **options: Any) -> Any:
+        asked.append(name)
+        return fetch_behind(link, guard, guard_args, name, *args, **options)
+
+    monkeypatch.setattr(Link, "fetch", noted)
+    monkeypatch.setattr(Link, "fetch_behind", noted_behind)
+    setup = make()
+    async with setup.running():
+        assert asked == ["move_sequences", "sweep_keys"]
+        await declare(connection, total=1)
+        setup.serializer._sweep_at = 0.0
+        asked.clear()
+        setup.serializer.wake()
+        await setup.serializer.wait_passed()
+        assert asked == ["move_sequences", "sweep_keys", "sweep_limits"]
