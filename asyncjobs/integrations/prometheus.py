@@ -50,8 +50,10 @@ _LIMITS: Final[Mapping[str, tuple[str, Callable[[LimitRow], float]]]] = {
         lambda one: inf if one.total is None else one.total,
     ),
     "waiting": ("Jobs that wait for a permit, at most 10,000", lambda one: one.waiting),
+    "oldest_age_seconds": ("Age of the oldest of them", lambda one: one.oldest_age_seconds),
     "keys_full": ("Keys of which as many run as may", lambda one: one.full_keys),
     "keys_closed": ("Keys that are closed by their rate or by a service", lambda one: one.closed_keys),
+    "keys_throttled": ("Of these those that a service has closed", lambda one: one.throttled_keys),
     "idle_seconds": ("For how long a job has waited for a permit that is free, at most", lambda one: one.idle_seconds),
     "differing": ("Runners that declare it otherwise than what counts", lambda one: len(one.differing)),
 }
@@ -85,6 +87,7 @@ _COUNTS: Final[Sequence[_Count]] = (
     _Count(e.JobsClaimed, "jobs_claimed", "Jobs claimed", ("queue",), lambda event: event.claimed),
     _Count(e.ClaimWasLost, "claims_lost", "Claims that were not ours any more", ("during",)),
     _Count(e.OutcomeRefused, "outcomes_refused", "Times that the database refused to write an outcome, alone"),
+    _Count(e.RowRefused, "rows_refused", "Times that the database refused what a duty was to write to a row, alone", ("during",)),
     _Time(e.AcksWritten, "ack_seconds", "Calls that wrote outcomes", (), lambda event: event.seconds),
     _Count(
         e.JobsGivenBack,

@@ -401,6 +401,7 @@ CREATE TABLE asyncjobs.members (
     spawn_number integer,
     CONSTRAINT members_pkey PRIMARY KEY (job_id)
 ) WITH (fillfactor=50);
+CREATE INDEX members_jobs ON asyncjobs.members USING btree (workflow_id, ((- job_id)));
 CREATE UNIQUE INDEX members_number ON asyncjobs.members USING btree (workflow_id, number);
 CREATE UNIQUE INDEX members_spawned ON asyncjobs.members USING btree (spawned_by, spawn_number) WHERE (spawned_by IS NOT NULL);
 
@@ -785,7 +786,19 @@ CREATE FUNCTION asyncjobs.advance_keys(_keys text[], _requests bigint[], OUT hea
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 5c56b2c5ef68a6cd
+-- body: 925c4311397cf29d
+
+CREATE FUNCTION asyncjobs.aged_levels(_queue text, _lane text, _ageing bigint, _limit integer, _types text[], _versions jsonb, _spent integer[], _picked tid[])
+    RETURNS TABLE(priority integer, count integer, at timestamp with time zone)
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET enable_sort TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 9b604e7927cab76b
 
 CREATE FUNCTION asyncjobs.announce(_rows asyncjobs.new_job[], _existing integer[], _now timestamp with time zone)
     RETURNS void
@@ -958,13 +971,13 @@ CREATE FUNCTION asyncjobs.claim(_runner bigint, _queue text, _lane text, _limit 
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: b49de9579befbe92
+-- body: e8ccbdb9bd1c8d08
 
 CREATE FUNCTION asyncjobs.claim_scans(_runner bigint, _versions jsonb, _queues text[], _lanes text[], _limits integer[], _slots integer[], _priorities integer[], _places bigint[], _types text[], _suspects boolean[], _token_base bigint, _token_seq bigint, _probes jsonb)
     RETURNS SETOF asyncjobs.answer
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 586136244546cb94
+-- body: 317ca4c4bc3d71c5
 
 CREATE FUNCTION asyncjobs.claimed(_kind text, _scan integer, _j asyncjobs.jobs)
     RETURNS asyncjobs.answer
@@ -1180,7 +1193,7 @@ CREATE FUNCTION asyncjobs.end_idle(_ids bigint[], _status text, _message text, _
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: a99e5649054f303f
+-- body: 8d92d22cda368edb
 
 CREATE FUNCTION asyncjobs.end_job(_id bigint, _request text, _message text, _max_errors integer, OUT outcome text, OUT was text, OUT queues text[])
     RETURNS record
@@ -1218,7 +1231,7 @@ CREATE FUNCTION asyncjobs.end_waiting(_ids bigint[], _status text, _message text
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: b6a6fa54dea7cd8a
+-- body: 511135e69630da6d
 
 CREATE FUNCTION asyncjobs.enqueue(type text, payload jsonb DEFAULT '{}'::jsonb, options jsonb DEFAULT '{}'::jsonb)
     RETURNS bigint
@@ -1342,7 +1355,7 @@ CREATE FUNCTION asyncjobs.find_dead_letters(_before bigint, _limit integer, _loo
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 74d21818e5598ccb
 
-CREATE FUNCTION asyncjobs.find_jobs(_before bigint, _limit integer, _look integer, _walk boolean, _correlation_id text, _type text, _statuses text[], _queue text, _key text, _parent bigint, _payload jsonb, _error text, _tags text[], _dedup_key text, _limit_key text, _priority integer, _ids bigint[], _created_after timestamp with time zone, _created_before timestamp with time zone, _since timestamp with time zone, _until timestamp with time zone, OUT ids bigint[], OUT statuses text[], OUT looked integer, OUT next bigint)
+CREATE FUNCTION asyncjobs.find_jobs(_before bigint, _limit integer, _look integer, _walk boolean, _correlation_id text, _type text, _statuses text[], _queue text, _key text, _parent bigint, _payload jsonb, _error text, _tags text[], _dedup_key text, _limit_key text, _priority integer, _ids bigint[], _created_after timestamp with time zone, _created_before timestamp with time zone, _since timestamp with time zone, _until timestamp with time zone, _workflow bigint, OUT ids bigint[], OUT statuses text[], OUT looked integer, OUT next bigint)
     RETURNS record
     LANGUAGE plpgsql
     SET plan_cache_mode TO 'force_generic_plan'
@@ -1351,7 +1364,7 @@ CREATE FUNCTION asyncjobs.find_jobs(_before bigint, _limit integer, _look intege
     SET enable_mergejoin TO 'off'
     SET enable_bitmapscan TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: eec533a926ab6b0d
+-- body: a176c146e51f38a3
 
 CREATE FUNCTION asyncjobs.finish(_runner bigint, _ids bigint[], _tokens bigint[], _outcomes text[], _results text[], _max_errors integer, _scan_queues text[], _scan_lanes text[], _scan_limits integer[], _scan_slots integer[], _scan_priorities integer[], _scan_places bigint[], _types text[], _suspects boolean[], _token_base bigint, _token_seq bigint, _probes text)
     RETURNS SETOF asyncjobs.answer
@@ -1415,7 +1428,7 @@ CREATE FUNCTION asyncjobs.fold_gates(_came asyncjobs.arrival[])
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 66050be1b4dc76e4
 
-CREATE FUNCTION asyncjobs.fold_left_over(_limit integer, OUT gates integer, OUT queues text[], OUT more boolean)
+CREATE FUNCTION asyncjobs.fold_left_over(_limit integer, _aside bigint[] DEFAULT '{}'::bigint[], _only bigint[] DEFAULT NULL::bigint[], OUT gates integer, OUT queues text[], OUT more boolean)
     RETURNS record
     LANGUAGE plpgsql
     SET plan_cache_mode TO 'force_generic_plan'
@@ -1423,7 +1436,7 @@ CREATE FUNCTION asyncjobs.fold_left_over(_limit integer, OUT gates integer, OUT 
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: e3cd99effa3cc8c2
+-- body: e857b4c3aa5cb7f6
 
 CREATE FUNCTION asyncjobs.fold_limits(_batch integer, OUT queues text[], OUT next_seconds double precision)
     RETURNS record
@@ -1633,7 +1646,7 @@ CREATE FUNCTION asyncjobs.is_for(_queues jsonb, _queue text, _lane text)
     IMMUTABLE PARALLEL SAFE
 -- body: SQL
 
-CREATE FUNCTION asyncjobs.is_limited_first(_queue text, _lane text, _types text[])
+CREATE FUNCTION asyncjobs.is_limited_first(_queue text, _lane text, _types text[], _ageing bigint, _versions jsonb)
     RETURNS boolean
     LANGUAGE plpgsql
     SET plan_cache_mode TO 'force_generic_plan'
@@ -1643,7 +1656,7 @@ CREATE FUNCTION asyncjobs.is_limited_first(_queue text, _lane text, _types text[
     SET enable_bitmapscan TO 'off'
     SET enable_sort TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 6c5fe9ba7b8f6198
+-- body: 8562cb0a52c06a99
 
 CREATE FUNCTION asyncjobs.is_paused(_type text, _key text)
     RETURNS boolean
@@ -1801,6 +1814,16 @@ CREATE FUNCTION asyncjobs.leave_runner(_runner bigint, _kept text[], _fresh inte
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: ab90cdac7d6ded59
 
+CREATE FUNCTION asyncjobs.left_over_gates(_limit integer, _aside bigint[])
+    RETURNS bigint[]
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 34a4e692a3ff3e35
+
 CREATE FUNCTION asyncjobs.let_go(_batch integer, _paused text[], _served text[], _versions jsonb, OUT resumed integer, OUT queues text[])
     RETURNS record
     LANGUAGE plpgsql
@@ -1862,7 +1885,7 @@ CREATE FUNCTION asyncjobs.limit_slots(_keys text[])
     IMMUTABLE
 -- body: SQL
 
-CREATE FUNCTION asyncjobs.limited_share(_queue text, _lane text, _limit integer, _slots integer, _types text[], _suspects boolean, OUT room integer, OUT slots integer, OUT is_first boolean)
+CREATE FUNCTION asyncjobs.limited_share(_queue text, _lane text, _limit integer, _slots integer, _types text[], _suspects boolean, _ageing bigint, _versions jsonb, OUT room integer, OUT slots integer, OUT is_first boolean)
     RETURNS record
     LANGUAGE plpgsql
     SET plan_cache_mode TO 'force_generic_plan'
@@ -1870,7 +1893,7 @@ CREATE FUNCTION asyncjobs.limited_share(_queue text, _lane text, _limit integer,
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 3d875f0072ed05a0
+-- body: afcef6eef9a40af9
 
 CREATE FUNCTION asyncjobs.list_keys(_after text, _limit integer, _only text)
     RETURNS TABLE(key text, depth bigint, head_id bigint, head_type text, head_status text, head_since timestamp with time zone, oldest_at timestamp with time zone, halted_at timestamp with time zone, halt_reason text, paused_at timestamp with time zone, pause_reason text, runner_id bigint)
@@ -2009,7 +2032,7 @@ CREATE FUNCTION asyncjobs.make_pending(_ids bigint[], OUT promoted integer, OUT 
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: b92b822eeb5263f2
+-- body: 14227fed4027ddd1
 
 CREATE FUNCTION asyncjobs.make_turns(_keys text[], _queues text[], _lanes text[])
     RETURNS text[]
@@ -2283,6 +2306,18 @@ CREATE FUNCTION asyncjobs.payload_rows(_name text, _payloads jsonb[], _options j
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 4c787471f9e6edd1
 
+CREATE FUNCTION asyncjobs.pick_aged(_queue text, _lane text, _ageing bigint, _limit integer, _types text[], _versions jsonb)
+    RETURNS tid[]
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET enable_sort TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: bede33cb5bf260a0
+
 CREATE FUNCTION asyncjobs.pick_limited(_queue text, _lane text, _limit integer, _types text[], _suspects boolean, _versions jsonb)
     RETURNS tid[]
     LANGUAGE plpgsql
@@ -2293,7 +2328,7 @@ CREATE FUNCTION asyncjobs.pick_limited(_queue text, _lane text, _limit integer, 
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 0235e759f29ae958
 
-CREATE FUNCTION asyncjobs.promote(_batch integer, _from timestamp with time zone, _blocked text[], OUT promoted integer, OUT queues text[], OUT urgent_queues text[], OUT keys text[], OUT next_due_seconds double precision, OUT skipped boolean, OUT reached_at timestamp with time zone, OUT scan_seconds double precision, OUT expired jsonb)
+CREATE FUNCTION asyncjobs.promote(_batch integer, _from timestamp with time zone, _blocked text[], _aside bigint[] DEFAULT NULL::bigint[], _only bigint[] DEFAULT NULL::bigint[], OUT promoted integer, OUT queues text[], OUT urgent_queues text[], OUT keys text[], OUT next_due_seconds double precision, OUT skipped boolean, OUT reached_at timestamp with time zone, OUT scan_seconds double precision, OUT expired jsonb, OUT opened text[])
     RETURNS record
     LANGUAGE plpgsql
     SET plan_cache_mode TO 'force_generic_plan'
@@ -2301,7 +2336,7 @@ CREATE FUNCTION asyncjobs.promote(_batch integer, _from timestamp with time zone
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: dacef8b6d157b3a3
+-- body: 3c7adbe98c27a555
 
 CREATE FUNCTION asyncjobs.promote_keyed(_keys text[], _batch integer, OUT promoted integer, OUT queues text[], OUT urgent_queues text[], OUT expired jsonb)
     RETURNS record
@@ -2312,7 +2347,7 @@ CREATE FUNCTION asyncjobs.promote_keyed(_keys text[], _batch integer, OUT promot
     SET enable_mergejoin TO 'off'
     SET lock_timeout TO '50ms'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 7d014d9ee51403f3
+-- body: 6e7da5c95cdc911b
 
 CREATE FUNCTION asyncjobs.proofs(_ids bigint[])
     RETURNS bigint[]
@@ -2570,7 +2605,7 @@ CREATE FUNCTION asyncjobs.release_ended(_id bigint)
     SET enable_seqscan TO 'off'
     SET lock_timeout TO '200ms'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 277e1288c80a7f04
+-- body: 0134191147fcd8fe
 
 CREATE FUNCTION asyncjobs.release_key(_key text, OUT halted_id bigint, OUT queues text[])
     RETURNS record
@@ -2681,7 +2716,7 @@ CREATE FUNCTION asyncjobs.requeued_of(_ids bigint[])
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 60a89c6252e4cb73
 
-CREATE FUNCTION asyncjobs.rescue(_batch integer, _max_errors integer, OUT rescued bigint[], OUT dead bigint[], OUT cancelled bigint[], OUT given_back bigint[], OUT queues text[], OUT types text[], OUT statuses text[], OUT more boolean)
+CREATE FUNCTION asyncjobs.rescue(_batch integer, _max_errors integer, _aside bigint[] DEFAULT NULL::bigint[], _only bigint[] DEFAULT NULL::bigint[], OUT rescued bigint[], OUT dead bigint[], OUT cancelled bigint[], OUT given_back bigint[], OUT queues text[], OUT suspects text[], OUT types text[], OUT statuses text[], OUT more boolean)
     RETURNS record
     LANGUAGE plpgsql
     SET plan_cache_mode TO 'force_generic_plan'
@@ -2690,7 +2725,7 @@ CREATE FUNCTION asyncjobs.rescue(_batch integer, _max_errors integer, OUT rescue
     SET enable_mergejoin TO 'off'
     SET lock_timeout TO '50ms'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: ef8c0f2be3552d23
+-- body: 0fb79f3f34966e8f
 
 CREATE FUNCTION asyncjobs.rest(_j asyncjobs.jobs)
     RETURNS jsonb
@@ -3034,7 +3069,7 @@ CREATE FUNCTION asyncjobs.verify_completed(_id bigint, _token bigint, OUT comple
     SET enable_mergejoin TO 'off'
     SET lock_timeout TO '500ms'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 1698af511a92e197
+-- body: ad830c3ce30c57c6
 
 CREATE FUNCTION asyncjobs.wait_for_claims()
     RETURNS void

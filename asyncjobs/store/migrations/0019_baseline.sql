@@ -251,6 +251,9 @@ CREATE TABLE asyncjobs.members (
     spawn_number integer
 ) WITH (fillfactor = 50);  -- each is written to once more
 CREATE UNIQUE INDEX members_number ON asyncjobs.members (workflow_id, number);
+-- What finding by workflow reads, the highest id first, which need not have the highest number. An entry for each member. With the ids
+-- as they are a plan reads the primary key from its end and sieves, where there are few workflows.
+CREATE INDEX members_jobs ON asyncjobs.members (workflow_id, (-job_id));
 CREATE UNIQUE INDEX members_spawned ON asyncjobs.members (spawned_by, spawn_number) WHERE spawned_by IS NOT NULL;
 
 CREATE TABLE asyncjobs.dependents (
