@@ -24,6 +24,8 @@ from asyncjobs.store.reading import readable
 _LIST: Final = 1_000
 #: What is answered of a member of a workflow, before the workflow's id.
 _MEMBER: Final = "member "
+#: And of a job that has a limit and is no member, before its limit key.
+_LIMITED: Final = "limit "
 #: What is answered of a job of a stub: its `on_dead`, and of a member, behind that, of which workflow.
 _ASK: Final = "ask"
 _LIST_CHARACTERS: Final = 1 << 20
@@ -228,6 +230,11 @@ def _read(rows: Sequence[Record]) -> Finished:
     claimed = [_claimed(row) if row[-1] is not None else Claimed(*row[1:-1]) for row in rows if row[0] == "job"]
     if len(claimed) == len(rows):
         return Finished(claimed, [], [], gone=False)
+    claimed += [
+        _claimed(row) if row[-1] is not None else Claimed(*row[1:-1], limit_key=row[0][len(_LIMITED) :])
+        for row in rows
+        if row[0].startswith(_LIMITED)
+    ]
     claimed += [_claimed(row, int(row[0][len(_MEMBER) :])) for row in rows if row[0].startswith(_MEMBER)]
     if len(claimed) == len(rows):
         return Finished(claimed, [], [], gone=False)
