@@ -97,6 +97,7 @@ class Runner:
             free_slots=parts.queues.free_slots,
             unwritten=line.unwritten + parts.keys.unwritten,
             refused=line.refused,
+            refused_rows=parts.duties.refused + parts.keys.refused,
             answered_age_seconds=time.monotonic() - line.answered_at,
             turn_age_seconds=turn_age,
             beat_age_seconds=heartbeat.turn_age_seconds,

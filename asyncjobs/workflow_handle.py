@@ -3,6 +3,7 @@
 from typing import final
 
 from asyncjobs.handles import timeout_seconds
+from asyncjobs.model.finding import Found
 from asyncjobs.model.outcome import Duration
 from asyncjobs.model.workflow import WorkflowRow
 from asyncjobs.open.current_app import keeper_of
@@ -39,6 +40,13 @@ class WorkflowHandle:
         """How many of its jobs have which status."""
         keeper = keeper_of(self._app)
         return await workflows.counts(self._opened(), self.id) if keeper is None else keeper.member_counts(self.id)
+
+    async def jobs(self, *, before: int | None = None, limit: int = 100) -> Found:
+        """A page of its jobs, the highest ids first; `before=found.next` gives the next one. An unknown workflow has none."""
+        keeper = keeper_of(self._app)
+        if keeper is not None:
+            return keeper.members(self.id, before, limit)
+        return await workflows.members(self._opened(), self.id, before, limit)
 
     async def wait(self, *, timeout: Duration | None = None) -> WorkflowRow:
         """The workflow when all of its jobs have ended, whatever in. WorkflowNotFound, WaitTimeout (seconds)."""

@@ -12,6 +12,7 @@ from functools import wraps
 from typing import Any, Final, NamedTuple, ParamSpec, Protocol, TypeAlias, TypeVar, cast
 
 from asyncjobs.model.audit import UNNAMED, Actor, Deed
+from asyncjobs.model.finding import workflow_of
 from asyncjobs.store.failures import DATABASE_ERRORS
 from asyncjobs.telemetry.events import Events, VerbUsed
 
@@ -156,6 +157,7 @@ def filtered(what: str) -> Callable[[Mapping[str, Any]], str]:
     def target(given: Mapping[str, Any]) -> str:
         which = {name: value for name, value in given["which"].items() if value is not None}
         which |= {"payload": "…"} if "payload" in which else {}
+        which |= {"workflow": workflow_of(which)} if "workflow" in which else {}
         return f"all {what} with {', '.join(f'{name}={value}' for name, value in which.items())}" if which else f"all {what}"
 
     return target

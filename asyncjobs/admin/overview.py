@@ -15,6 +15,7 @@ from asyncjobs.store.overview import Glance, Sample, Sized, Stats
 from asyncjobs.store.runners import RunnerRow
 
 _WINDOW: Final = 10_000
+_MOST_HEADS: Final = 3
 
 
 class Overview(Desk):
@@ -66,18 +67,18 @@ class Overview(Desk):
         Of a job that waits behind another of its key, or for other jobs of its workflow, the explanation of that one, or of the
         oldest of these, is in `head`.
         """
+        found = await self._explained(job_id, _MOST_HEADS)
+        if found is None:
+            raise not_found(job_id)
+        return found
+
+    async def _explained(self, job_id: int, heads: int) -> Explanation | None:
+        """The explanation, with that of the job in its way, and so on, `heads` of them: the way up may be long."""
         facts = await self._do("explain", lambda link: explaining.facts(link, job_id))
         if facts is None:
-            raise not_found(job_id)
-        head_id, head = facts.head_id, None
-        if facts.status == "waiting" and head_id is not None and head_id != job_id:
-            behind = await self._do("explain", lambda link: explaining.facts(link, head_id))
-            head = None if behind is None else explain(behind)
-        oldest = facts.missing[0].oldest_id if facts.missing else None
-        if oldest is not None:  # (of one that is blocked itself no further: the way up may be long)
-            upstream = await self._do("explain", lambda link: explaining.facts(link, oldest))
-            head = None if upstream is None else explain(upstream)
-        return explain(facts, head)
+            return None
+        other = facts.in_the_way
+        return explain(facts, await self._explained(other, heads - 1) if other is not None and heads else None)
 
     async def largest(self, *, limit: int = 10) -> list[Sized]:
         """The largest payloads among the newest 10,000 jobs: what fills the memory of runners, and slows the table down."""

@@ -25,6 +25,7 @@ JOBS: Final = (
     option("--key", metavar="KEY", help="Jobs of this serialization key."),
     option("--correlation-id", metavar="ID", help="Jobs of one user action."),
     option("--parent", "parent_job_id", type=int, metavar="JOB", help="Jobs that this one enqueued."),
+    option("--workflow", type=int, metavar="ID", help="Jobs of this workflow."),
     option("--payload", metavar="JSON", help='Jobs whose payload contains this, as {"to": "ada"}.'),
     option("--error", metavar="TEXT", help="Jobs whose error contains this."),
     option("--tag", multiple=True, metavar="TAG", help="Jobs with this tag; said several times: with all of them."),

@@ -87,6 +87,7 @@ _COUNTS: Final[Sequence[_Count]] = (
     _Count(e.JobsClaimed, "jobs_claimed", "Jobs claimed", ("queue",), lambda event: event.claimed),
     _Count(e.ClaimWasLost, "claims_lost", "Claims that were not ours any more", ("during",)),
     _Count(e.OutcomeRefused, "outcomes_refused", "Times that the database refused to write an outcome, alone"),
+    _Count(e.RowRefused, "rows_refused", "Times that the database refused what a duty was to write to a row, alone", ("during",)),
     _Time(e.AcksWritten, "ack_seconds", "Calls that wrote outcomes", (), lambda event: event.seconds),
     _Count(
         e.JobsGivenBack,

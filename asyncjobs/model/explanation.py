@@ -89,6 +89,13 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     pauses: Sequence[tuple[str, str, str | None, str | None, datetime]]  # kind, name, reason, by, since
     missing: Sequence[Missing] = ()  # what it waits for, if it is blocked
 
+    @property
+    def in_the_way(self) -> int | None:
+        """The job that has to end before: the head of its key's line, or the oldest of those that it waits for."""
+        if self.status == "waiting" and self.head_id != self.job_id:
+            return self.head_id
+        return self.missing[0].oldest_id if self.missing else None
+
 
 class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     """Why a job does not run, as data and as a sentence."""
@@ -203,12 +210,17 @@ def _blocked(facts: Facts, head: Explanation | None) -> Explanation:
             facts, "moving", "what it waits for has ended, and it is being released (within a sweep at the latest)."
         )
     first = facts.missing[0]
-    of = f"{first.missing} of {first.size:,} jobs" if first.size > 1 else "a job"
-    others = f", and for {len(facts.missing) - 1} more such" if len(facts.missing) > 1 else ""
-    sentence = f"it waits for {of} of its workflow ({first.name or 'unnamed'}){others}."
+    of = (
+        f"{first.missing:,} of {first.size:,} jobs of {first.name or 'its workflow'}"
+        if first.size > 1
+        else first.name or "another"
+    )
+    sentence = f"it waits for {of}"
     if first.oldest_id is not None:
-        told = f": {head.sentence.partition(': ')[2]}" if head is not None else "."
-        sentence += f" The {'oldest' if first.size > 1 else 'other'} is job {first.oldest_id}{told}"
+        sentence += f", {'the oldest is' if first.size > 1 else 'which is'} job {first.oldest_id}"
+    cause = f": {head.sentence.partition(': ')[2]}" if head is not None else "."
+    others = f" It waits for {len(facts.missing) - 1} more such." if len(facts.missing) > 1 else ""
+    sentence += f"{cause}{others}"
     return _explained(facts, "blocked", sentence, head=head)
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any, Literal, TypedDict
+from typing import Any, Literal, Protocol, TypedDict
 
 import msgspec
 
@@ -14,6 +14,15 @@ from asyncjobs.model.status import FINAL, STATUSES, Status
 ManyVerb = Literal["cancel", "kill", "fail", "retry", "change", "delete"]
 
 
+class IsWorkflow(Protocol):
+    """A workflow, or a handle of one."""
+
+    @property
+    def id(self) -> int:
+        """The workflow's."""
+        ...
+
+
 class JobFilter(TypedDict, total=False):
     """Which jobs: all that is given must fit. None: not given."""
 
@@ -23,6 +32,7 @@ class JobFilter(TypedDict, total=False):
     queue: str | None
     key: str | None  # serialization key
     parent_job_id: int | None
+    workflow: int | IsWorkflow | None  # whose member it is: a workflow's id, or what has it
     payload: Mapping[str, Any] | None  # what the payload contains
     error: str | None  # a part of why it ended, in upper or lower case
     tag: str | Sequence[str] | None  # this one, or all of these
@@ -70,7 +80,8 @@ def is_filtered(which: JobFilter) -> bool:
 
 
 def check_filter(which: JobFilter) -> None:
-    """UsageError for an instant without a time zone, and for a status that there is not."""
+    """UsageError for an instant without a time zone, and for a status or a workflow that there cannot be."""
+    workflow_of(which)
     check_instants(which, "created_after", "created_before", "since", "until")
     for status in statuses_of(which) or ():
         if status not in STATUSES:
@@ -95,6 +106,15 @@ def ids_of(which: JobFilter) -> list[int] | None:
     """The ids that are asked for, as a list; of none at all there are no jobs."""
     ids = which.get("ids")
     return None if ids is None else list(ids)
+
+
+def workflow_of(which: Mapping[str, Any]) -> int | None:
+    """The id of the workflow that is asked for. UsageError."""
+    given = which.get("workflow")
+    found = given if given is None or isinstance(given, int) else getattr(given, "id", given)
+    if found is not None and (not isinstance(found, int) or isinstance(found, bool)):
+        raise UsageError(f"workflow={shown(given)} is no workflow: give its id, or its handle.")
+    return found
 
 
 def outcome_of(verb: ManyVerb, status: Status) -> str:

@@ -10,6 +10,7 @@ from typing import Protocol, TypeVar
 from asyncjobs.declare.definition import JobDefinition, NewJob
 from asyncjobs.declare.hooks import Hooks
 from asyncjobs.handles import JobHandle, Waiter, Watching
+from asyncjobs.model.finding import Found
 from asyncjobs.model.job import Job
 from asyncjobs.model.new_row import Enqueued, NewRow
 from asyncjobs.model.workflow import FlowPlan, WorkflowRow
@@ -60,6 +61,10 @@ class Keeper(Protocol):
 
     def member_counts(self, workflow_id: int) -> dict[str, int]:
         """How many of its jobs have which status."""
+        ...
+
+    def members(self, workflow_id: int, before: int | None, limit: int) -> Found:
+        """A page of its jobs, the highest ids first."""
         ...
 
     def cancel_workflow(self, workflow_id: int, message: str) -> CancelOutcome:

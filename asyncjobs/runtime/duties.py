@@ -182,6 +182,11 @@ class Duty(Service):
         self.turn: Turn = FREE
         self.items: int | None = None  # what the pass did, in whatever it counts
 
+    @property
+    def refused(self) -> int:
+        """How many rows the database refuses to it (`runtime/set_aside.py`)."""
+        return 0
+
     async def aside(self) -> None:
         """What a runner does about the duty when it is another runner's turn."""
 

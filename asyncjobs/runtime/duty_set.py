@@ -118,6 +118,11 @@ class Duties:
     def _all(self) -> list[Duty]:
         return [self.promoter, self.rescuer, self.serializer, self.pruner, self.scheduler, self.rollup, self.pauser, *self._own]
 
+    @property
+    def refused(self) -> int:
+        """How many rows the database refuses to them."""
+        return sum(duty.refused for duty in self._all)
+
     async def check(self) -> None:
         """ConfigurationError when a duty is to be done under an advisory lock and there is a pooler in between."""
         duty = next((name for name, strategy in self._strategy_of.items() if strategy == "advisory"), None)

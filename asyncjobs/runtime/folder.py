@@ -9,17 +9,22 @@ The serializer of each runner calls it when it is woken, and with each sweep. Wh
 3. With the sweep: members whose end a stranger's SQL has written. They arrive.
 4. With the sweep: workflows that somebody has begun to cancel and has not ended. It ends the rest.
 
+A gate whose fold the database refuses (a row of one of its dependents cannot be written) is set aside (`runtime/set_aside.py`).
+
 A crash in the middle of each leaves it to the next look: there is no memory but where the sweep of members got to.
 """
 
 import asyncio
+from functools import partial
 from typing import Final
 
 from asyncjobs.model.request import Wanted
+from asyncjobs.runtime.set_aside import SetAside
 from asyncjobs.runtime.wakes import Wakes
 from asyncjobs.store import finding, serialized, workflows
 from asyncjobs.store.database import Link
-from asyncjobs.store.failures import is_lock_timeout
+from asyncjobs.store.failures import is_lock_timeout, is_refused
+from asyncjobs.telemetry.events import Events
 
 _PAGE: Final = 2_000
 _TRIES: Final = 6
@@ -48,17 +53,28 @@ async def cancel_members(link: Link, workflow_id: int, message: str, wakes: Wake
 class Folder:
     """Folds, and sweeps members. It belongs to one serializer."""
 
-    def __init__(self, wakes: Wakes) -> None:
+    def __init__(self, wakes: Wakes, events: Events) -> None:
         self._wakes = wakes
+        self._gates = SetAside[int]("fold", "gate", events)
+        self._jobs = SetAside[int]("sweep", "job", events)
         self._after: tuple[int, int] | None = None
 
     async def fold(self, link: Link) -> bool:
         """Fold what was left behind. Whether something is left still, which others hold."""
         tries = 0
+        await self._gates.due(partial(self._fold_only, link))
         for _ in range(_MOST):
-            fold = await workflows.fold(link)
-            for queue in fold.queues:
-                self._wakes.pending(queue, front=True)
+            try:
+                fold = await workflows.fold(link, aside=self._gates.rows)
+            except Exception as error:
+                if not is_refused(error):
+                    raise
+                gates = await workflows.left_over_gates(link, aside=self._gates.rows)
+                if not gates:
+                    raise
+                await self._gates.whole(gates, partial(self._fold_only, link))
+                continue
+            self._tell(fold)
             if fold.gates:
                 tries = 0  # there may be another batch, or level
                 continue
@@ -75,16 +91,31 @@ class Folder:
         look = await workflows.look(link, self._after, _PAGE)
         self._after = look.last
         for job_id in look.ended:
-            try:
-                queues = await serialized.release_ended(guarded, job_id)
-            except Exception as error:
-                if not is_lock_timeout(error):
-                    raise
-                continue  # somebody is at it, or the next sweep is
-            for queue in queues:
-                self._wakes.pending(queue)
+            await self._jobs.whole([job_id], partial(self.release, guarded))
         for workflow_id in look.cancelling:
             row = await workflows.get(guarded, workflow_id)
             message = row and row.cancel_message  # what the canceller has said
             await cancel_members(guarded, workflow_id, message or "its workflow was cancelled", self._wakes)
         return len(look.ended)
+
+    async def release(self, link: Link, job_ids: list[int]) -> None:
+        """These jobs have ended, or are gone: let their keys go, and let them arrive."""
+        for job_id in job_ids:
+            try:
+                queues = await serialized.release_ended(link, job_id)
+            except Exception as error:
+                if not is_lock_timeout(error):
+                    raise
+                continue  # somebody is at it, or the next sweep is
+            self._wakes.became_pending(queues)
+
+    @property
+    def refused(self) -> int:
+        """How many gates and jobs are set aside."""
+        return len(self._gates) + len(self._jobs)
+
+    async def _fold_only(self, link: Link, gates: list[int]) -> None:
+        self._tell(await workflows.fold(link, only=gates))
+
+    def _tell(self, fold: workflows.Fold) -> None:
+        self._wakes.became_pending(fold.queues, urgent=fold.queues)

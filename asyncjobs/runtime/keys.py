@@ -20,7 +20,8 @@ flight. All that a runner does for keys goes through here:
 5. A job that was completed inside its handler's transaction is passed on to the verifier, which lets its key go.
 6. *A key that is to be advanced* (a request, what the sweep found): those that wait are advanced in one call, on a connection
    of the pool and beside the outcomes. A key that is locked is tried again soon, then left to the next sweep, and delays no
-   other.
+   other. One that the database refuses to advance is set aside (`runtime/set_aside.py`), and goes by itself when the sweep finds
+   it.
 7. An actor that is started again begins with what it had taken: an outcome is the actor's until the line has it, a key until
    its call was answered. Slots that were taken for next heads are with their hand-over until the line answers or refuses it, and
    no end of an actor changes that.
@@ -44,9 +45,11 @@ from asyncjobs.runtime.call_line import CallLine
 from asyncjobs.runtime.coordinator import Coordinator
 from asyncjobs.runtime.orders import Scanned
 from asyncjobs.runtime.queues import Queues
+from asyncjobs.runtime.set_aside import SetAside
 from asyncjobs.runtime.verifier import Verifier
 from asyncjobs.runtime.wakes import Wakes
 from asyncjobs.store import serialized
+from asyncjobs.store.failures import is_refused
 from asyncjobs.store.pool import Pool
 from asyncjobs.telemetry.events import DatabaseFailed, Events, KeysAdvanced
 
@@ -78,6 +81,7 @@ class Advancer:
         self._wanted: dict[str, DueKey] = {}
         self._batch: dict[str, DueKey] = {}  # taken, and not dispatched yet
         self._is_wanted = asyncio.Event()
+        self.aside = SetAside[str]("advance", "key", events)
 
     def put(self, wanted: DueKey) -> None:
         """Dispatch this key's head, if none is; drop the requests for it."""
@@ -91,7 +95,7 @@ class Advancer:
         while True:
             await self._take()
             try:
-                await self._advance(self._batch)
+                await self._advance_all()
             except Exception as error:  # noqa: BLE001 - one pass of a service
                 self._events.emit(DatabaseFailed(during="advance keys", error=error))
             self._batch = {}
@@ -103,6 +107,22 @@ class Advancer:
                 self._batch[key] = self._wanted.pop(key)
             if not self._wanted:
                 self._is_wanted.clear()
+
+    async def _advance_all(self) -> None:
+        """Keys that were refused before go by themselves; a batch that is refused goes by halves."""
+        for key in self._batch.keys() & {*self.aside.rows}:
+            await self.aside.whole([key], self._advance_only)
+        others = [key for key in self._batch if key not in {*self.aside.rows}]
+        try:
+            await self._advance_only(others)
+        except Exception as error:
+            if not is_refused(error):
+                raise
+            await self.aside.whole(others, self._advance_only)
+
+    async def _advance_only(self, keys: list[str]) -> None:
+        if keys:
+            await self._advance({key: self._batch[key] for key in keys})
 
     async def _advance(self, batch: Mapping[str, DueKey]) -> None:
         if points.active:
@@ -117,8 +137,7 @@ class Advancer:
             self._put_later(batch[key])
         if done.count:
             self._events.emit(KeysAdvanced(count=done.count))
-        for queue in done.queues:
-            self._wakes.pending(queue)
+        self._wakes.became_pending(done.queues)
 
     def _put_later(self, wanted: DueKey) -> None:
         wanted.tries += 1
@@ -156,7 +175,7 @@ class Actor:
         self._line = line
         self._queues = queues
         self._verifier = verifier
-        self._advancer = Advancer(pool, wakes, events=events)
+        self.advancer = Advancer(pool, wakes, events=events)
         self.items: asyncio.Queue[_Ended | DueKey] = asyncio.Queue()  # outlives the task
         self.taken: list[Ack] = []  # of these the line does not know yet
         self._passed_on: asyncio.Event | None = None  # while a task waits for it
@@ -164,7 +183,7 @@ class Actor:
     async def run(self) -> None:
         """Take what waits, decide, and hand it in, until cancelled."""
         async with anyio.create_task_group() as group:
-            group.start_soon(self._advancer.run, name="asyncjobs advance keys")
+            group.start_soon(self.advancer.run, name="asyncjobs advance keys")
             while True:
                 await self._take()
                 self._pass_on()
@@ -179,7 +198,7 @@ class Actor:
 
     def _note(self, item: _Ended | DueKey) -> None:
         if isinstance(item, DueKey):
-            self._advancer.put(item)
+            self.advancer.put(item)
             return
         attempt, ack = item
         if attempt.completed_in_transaction:
@@ -248,6 +267,11 @@ class KeyActors:
 
     def _actor(self, key: str) -> Actor:
         return self.actors[crc32(key.encode()) % len(self.actors)]
+
+    @property
+    def refused(self) -> int:
+        """How many keys the database refuses to advance."""
+        return sum(len(actor.advancer.aside) for actor in self.actors)
 
     @property
     def unwritten(self) -> int:

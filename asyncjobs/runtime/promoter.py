@@ -22,6 +22,9 @@ What is locked is skipped, and nothing tells when it is let go. So while anythin
 other, after 50 ms and then twice as long each time, up to a second. So they do for a keyed job that is held; its key is left
 alone for the rest of the pass.
 
+A job that the database refuses to make pending is set aside (`runtime/set_aside.py`), and so is a key whose jobs it does not let
+join.
+
 A pass that promoted a full batch is followed by another at once. With nothing due a pass is one statement.
 
 What expires is one of these things that are due: a job that waits for whatever reason is ended at its instant, in the place of
@@ -39,9 +42,11 @@ from asyncjobs.model.scan import COST_RATIO
 from asyncjobs.runtime.clock import TIMER_MARGIN_SECONDS
 from asyncjobs.runtime.duties import Duty
 from asyncjobs.runtime.expiry import tell_expired
+from asyncjobs.runtime.set_aside import SetAside
 from asyncjobs.runtime.wakes import Wakes
 from asyncjobs.store import due
 from asyncjobs.store.database import Link
+from asyncjobs.store.failures import is_refused
 from asyncjobs.telemetry.events import Events, JobsPromoted
 
 #: After a pass that skipped what others hold.
@@ -72,6 +77,8 @@ class Promoter(Duty):
         self._batch = batch
         self._reached_at: datetime | None = None
         self._skips = 0  # passes in a row that skipped something
+        self._aside = SetAside[int]("promote", "job", events)
+        self._keys_aside = SetAside[str]("promote", "key", events)
         self._front_at = 0.0  # from when on the next pass may start at the front of the index
 
     def hint(self, seconds: float) -> None:
@@ -81,7 +88,16 @@ class Promoter(Duty):
     async def pass_(self) -> float | None:
         """Promote what is due; returns the seconds until something is due again."""
         since = None if self._monotonic() >= self._front_at else self._reached_at
-        promoted, reached = await due.promote(self.turn.guard(self._link), self._batch, since=since)
+        await self._aside.due(self._promote_only)
+        await self._keys_aside.due(self._join_only)
+        try:
+            promoted, reached = await due.promote(
+                self.turn.guard(self._link), self._batch, since=since, blocked=self._keys_aside.rows, aside=self._aside.rows
+            )
+        except Exception as error:
+            if not is_refused(error):
+                raise
+            return await self._find_refused(since, error)
         if since is None:
             self._front_at = self._monotonic() + COST_RATIO * reached.scan_seconds
         self._reached_at = reached.at
@@ -94,7 +110,7 @@ class Promoter(Duty):
 
     def _delay(self, next_due_seconds: float | None, *, looked_at_the_front: bool) -> float | None:
         due = math.inf if next_due_seconds is None else next_due_seconds + TIMER_MARGIN_SECONDS
-        delay = min(due, self._poll_seconds())
+        delay = min(due, self._poll_seconds(), self._aside.due_seconds, self._keys_aside.due_seconds)
         if self._skips:
             delay = min(delay, _FIRST_LOOK_SECONDS * 2.0 ** min(self._skips - 1, 16), _LONGEST_LOOK_SECONDS)
         if not looked_at_the_front:
@@ -105,27 +121,47 @@ class Promoter(Duty):
         """Whether the jobs of a key were left, since it or they are locked."""
         blocked: list[str] = []
         while keys:
-            joined = await due.promote_keyed(self.turn.guard(self._link), keys, self._batch)
-            if joined is None:
-                blocked += await self._one_by_one(keys)
-            else:
-                self._tell(joined)
-                blocked += [] if joined.count or joined.expired else keys
-            more, _ = await due.promote(self.turn.guard(self._link), self._batch, since=since, blocked=blocked)
+            try:
+                blocked += await self._join(keys)
+            except Exception as error:
+                if not is_refused(error):
+                    raise
+                blocked += await self._keys_aside.whole(keys, self._join_only)
+            more, _ = await due.promote(
+                self.turn.guard(self._link), self._batch, since=since, blocked=[*blocked, *self._keys_aside.rows],
+                aside=self._aside.rows,
+            )  # fmt: skip
             self._tell(more)
             keys = more.keys
         return bool(blocked)
 
-    async def _one_by_one(self, keys: list[str]) -> list[str]:
-        """The keys whose lock could not be had."""
-        blocked: list[str] = []
-        for key in keys:
-            joined = await due.promote_keyed(self.turn.guard(self._link), [key], self._batch)
-            if joined is None:
-                blocked.append(key)
-            else:
-                self._tell(joined)
-        return blocked
+    async def _join(self, keys: list[str]) -> list[str]:
+        """Let the due jobs of these keys join their lines; the keys that have to be left."""
+        joined = await due.promote_keyed(self.turn.guard(self._link), keys, self._batch)
+        if joined is None:
+            return keys if len(keys) == 1 else [left for key in keys for left in await self._join([key])]
+        self._tell(joined)
+        return [] if joined.count or joined.expired else keys
+
+    async def _join_only(self, keys: list[str]) -> None:
+        await self._join(keys)
+
+    async def _promote_only(self, ids: list[int]) -> None:
+        promoted, _ = await due.promote(self.turn.guard(self._link), len(ids), only=ids)
+        self._tell(promoted)
+
+    async def _find_refused(self, since: datetime | None, error: Exception) -> float:
+        """A batch was refused: do what can be done of it. The next pass goes on soon. The error, if it is none of these rows'."""
+        ids = await due.due_ids(self._link, self._batch, since=since, aside=self._aside.rows)
+        if not ids:
+            raise error
+        await self._aside.whole(ids, self._promote_only)
+        return _FIRST_LOOK_SECONDS
+
+    @property
+    def refused(self) -> int:
+        """How many jobs and keys are set aside."""
+        return len(self._aside) + len(self._keys_aside)
 
     def _tell(self, promoted: due.Promoted) -> None:
         if promoted.count:
@@ -134,5 +170,4 @@ class Promoter(Duty):
         if promoted.expired:
             self.items = (self.items or 0) + len(promoted.expired)
             tell_expired(promoted.expired, self._wakes, self.events)
-        for queue, front in promoted.queues.items():
-            self._wakes.pending(queue, front=front)
+        self._wakes.became_pending(promoted.queues, urgent=promoted.urgent, for_all=promoted.opened)

@@ -15,6 +15,7 @@ that a fail-over costs no time. What may happen, in this order:
    die with their last attempt; those of one that had stopped are given back, with the attempt. What had ended in its
    handler's transaction is settled: its keys are let go. A claim either committed before the delete, and is seen here, or finds
    its runner gone and claims nothing. With both in one statement, claims in flight were never seen: orphans for ever.
+   A job that the database refuses to take back is set aside (`runtime/set_aside.py`), and keeps no other from its rescue.
 4. The queues are woken, here and by NOTIFY.
 
 A rescuer that dies between 2 and 3 leaves orphans, which every look of the others reports (so do runners that stopped without
@@ -28,13 +29,17 @@ from asyncjobs.model.liveness import DeadRunner, Liveness
 from asyncjobs.runtime.clock import boottime
 from asyncjobs.runtime.duties import Duty
 from asyncjobs.runtime.machine import is_gone, machine
+from asyncjobs.runtime.set_aside import SetAside
 from asyncjobs.runtime.wakes import Wakes
 from asyncjobs.store import runners
 from asyncjobs.store.database import Link
+from asyncjobs.store.failures import is_refused
 from asyncjobs.telemetry.events import Events, JobsGivenBack, JobsRescued, RunnerDied
 
 #: Of a runner that is alone, so many intervals are between two looks.
 _ALONE_INTERVALS: Final = 3
+#: After a pass in which a row was refused.
+_NEXT_SECONDS: Final = 0.05
 
 
 class Rescuer(Duty):
@@ -65,6 +70,7 @@ class Rescuer(Duty):
         self._lost = lost  # for the roll-ups
         self._runner_id = runner_id
         self._next_look_at = 0.0  # as long as it is alone
+        self._set_aside = SetAside[int]("rescue", "job", events)
         self._link = link
         self._wakes = wakes
         self._batch = batch
@@ -81,19 +87,40 @@ class Rescuer(Duty):
         buried, orphans = await self._look()
         if not buried and not orphans:
             return None
-        rescued = await runners.rescue(self.turn.guard(self._link), self._batch, max_errors=self._max_errors)
-        self.items = len(rescued.ids) + len(rescued.given_back)
+        await self._set_aside.due(self._rescue_only)
+        aside = self._set_aside.rows
+        try:
+            rescued = await runners.rescue(self.turn.guard(self._link), self._batch, max_errors=self._max_errors, aside=aside)
+        except Exception as error:
+            if not is_refused(error):
+                raise
+            ids = await runners.orphans(self._link, self._batch, aside=aside)
+            if not ids:
+                raise
+            await self._set_aside.whole(ids, self._rescue_only)
+            return _NEXT_SECONDS
+        self._tell(rescued)
+        return 0.0 if rescued.more else None
+
+    async def _rescue_only(self, ids: list[int]) -> None:
+        self._tell(await runners.rescue(self.turn.guard(self._link), len(ids), max_errors=self._max_errors, only=ids))
+
+    @property
+    def refused(self) -> int:
+        """How many jobs are set aside."""
+        return len(self._set_aside)
+
+    def _tell(self, rescued: runners.Rescued) -> None:
+        self.items = (self.items or 0) + len(rescued.ids) + len(rescued.given_back)
         if rescued.ids:
             self.events.emit(JobsRescued(job_ids=rescued.ids, reason="RunnerLost"))
         if rescued.given_back:
             self.events.emit(JobsGivenBack(runner_id=self._runner_id(), job_ids=rescued.given_back, reason="its runner stopped"))
         for type, status in rescued.attempts:
             self._lost(type, status)
-        for queue in rescued.queues:
-            self._wakes.pending(queue)
+        self._wakes.became_pending(rescued.queues, for_all=rescued.suspects)
         if self.items:
             self._wakes.due_in(0.0, in_process_only=True)  # what has expired, or is to be tried again soon
-        return 0.0 if rescued.more else None
 
     async def aside(self) -> None:
         """Observe: the runner that takes over knows already since when a runner is silent. A process that is gone here is told

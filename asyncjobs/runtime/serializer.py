@@ -65,14 +65,15 @@ and sweeps; what it finds is put to the actors of keys (`runtime/keys.py`), whic
 
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import ClassVar, Final, Protocol
 
 from asyncjobs.runtime.duties import Duty
 from asyncjobs.runtime.folder import Folder
+from asyncjobs.runtime.set_aside import SetAside
 from asyncjobs.runtime.wakes import Wakes
 from asyncjobs.store import limits, sequences, serialized
 from asyncjobs.store.database import Link
-from asyncjobs.store.failures import is_lock_timeout
 from asyncjobs.store.pool import Pool
 from asyncjobs.telemetry.events import Events, SequenceMoved
 
@@ -115,7 +116,8 @@ class Serializer(Duty):
         self._pool = pool
         self._wakes = wakes
         self._keys = keys
-        self._folder = Folder(wakes)
+        self._folder = Folder(wakes, events)
+        self._aside = SetAside[int]("sweep", "job", events)
         self._unheard_seconds = unheard_seconds
         self._page = page
         self._after = ""
@@ -150,10 +152,9 @@ class Serializer(Duty):
                 self._after_limit, opened = await limits.sweep(self.turn.guard(link), self._after_limit, page)
                 if opened:
                     self._wakes.due_in(0.0)
-            if found.lost and await serialized.rejoin(self.turn.guard(link), found.lost):
-                self._wakes.due_in(0.0)
+            await self._aside.whole(found.lost, partial(self._rejoin, self.turn.guard(link)))
             for job_id in found.ended:
-                await self._release(self.turn.guard(link), job_id)
+                await self._aside.whole([job_id], partial(self._folder.release, self.turn.guard(link)))
             members = await self._folder.sweep(link, self.turn.guard(link)) if page else 0
             self.items = (self.items or 0) + len(found.ended) + len(found.stalled) + len(found.lost) + members
             left = await self._folder.fold(link)
@@ -184,12 +185,11 @@ class Serializer(Duty):
         for one in await sequences.move_on(link, surely=False):
             self.events.emit(SequenceMoved(name=one.name, was=one.was, is_now=one.is_now))
 
-    async def _release(self, link: Link, job_id: int) -> None:
-        try:
-            queues = await serialized.release_ended(link, job_id)
-        except Exception as error:
-            if not is_lock_timeout(error):
-                raise
-            return  # another runner is at it, or the next sweep is
-        for queue in queues:
-            self._wakes.pending(queue)
+    async def _rejoin(self, link: Link, job_ids: list[int]) -> None:
+        if await serialized.rejoin(link, job_ids):
+            self._wakes.due_in(0.0)
+
+    @property
+    def refused(self) -> int:
+        """How many jobs and gates are set aside."""
+        return len(self._aside) + self._folder.refused

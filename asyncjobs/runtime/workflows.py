@@ -16,12 +16,13 @@ from typing import Final
 
 from asyncjobs.connections import Connection, SyncConnection
 from asyncjobs.errors import ClaimLost, UsageError, WaitTimeout, WorkflowNotFound
+from asyncjobs.model.finding import Found
 from asyncjobs.model.new_row import Enqueued, NewRow
 from asyncjobs.model.workflow import FlowPlan, MemberResult, Range, WorkflowRow
 from asyncjobs.runtime import callers
 from asyncjobs.runtime.folder import Folder, cancel_members
 from asyncjobs.runtime.open_app import OpenApp
-from asyncjobs.store import door, jobs, workflows
+from asyncjobs.store import door, finding, jobs, workflows
 from asyncjobs.store.database import Database, Link
 from asyncjobs.store.workflows import CancelOutcome, Spawned, Written
 from asyncjobs.telemetry.events import Events, WorkflowEnqueued
@@ -41,8 +42,7 @@ async def write(opened: OpenApp, plan: FlowPlan, rows: Sequence[NewRow], connect
     else:
         written = await _write(opened, plan, rows)
         later = set(written.later)
-        for queue in {row.queue for at, row in enumerate(rows) if not row.waits and at not in later}:
-            opened.wakes.pending(queue)
+        opened.wakes.became_pending([row.queue for at, row in enumerate(rows) if not row.waits and at not in later])
         if later:
             opened.wakes.due_in(0.0)
     callers.tell(opened.events, rows, [Enqueued(job_id, True) for job_id in written.ids], connection)
@@ -88,8 +88,7 @@ async def spawn(opened: OpenApp, job_id: int, token: int, first: int, rows: Sequ
 
     enqueued = enqueued_by(job_id, await opened.read(once), is_again=calls > 1)
     callers.tell(opened.events, rows, enqueued, None)
-    for queue in {row.queue for row in rows}:
-        opened.wakes.pending(queue)
+    opened.wakes.became_pending([row.queue for row in rows])
     return enqueued
 
 
@@ -135,6 +134,17 @@ async def counts(opened: OpenApp, workflow_id: int) -> dict[str, int]:
     return await opened.read(partial(workflows.counts, workflow_id=workflow_id))
 
 
+async def members(opened: OpenApp, workflow_id: int, before: int | None, limit: int) -> Found:
+    """A page of its jobs, the highest ids first."""
+    opened.check_usable()
+
+    async def read(link: Link) -> Found:
+        page = await finding.find(link, {"workflow": workflow_id}, before=before, limit=limit)
+        return Found(await finding.jobs(link, page.ids) if page.ids else [], page.next, page.looked)
+
+    return await opened.read(read)
+
+
 async def wait(opened: OpenApp, workflow_id: int, timeout: float | None) -> WorkflowRow:
     """The workflow when it has ended; found by looking now and then. WorkflowNotFound, WaitTimeout."""
     until = math.inf if timeout is None else time.monotonic() + timeout
@@ -156,7 +166,7 @@ async def cancel(opened: OpenApp, workflow_id: int, message: str) -> CancelOutco
     if known(workflow_id, outcome) != "ended":
         async with opened.pool.take() as link:
             await cancel_members(link, workflow_id, message, opened.wakes, max_errors=opened.settings.max_errors)
-            await Folder(opened.wakes).fold(link)  # there may be no runner that does it
+            await Folder(opened.wakes, opened.events).fold(link)  # there may be no runner that does it
     return outcome
 
 

@@ -10,10 +10,12 @@ from asyncjobs.store.failures import is_lock_timeout
 
 
 class Promoted(msgspec.Struct, frozen=True, kw_only=True):
-    """What one call did. Queues map to whether a better priority than most is among their jobs."""
+    """What one call did."""
 
     count: int = 0
-    queues: dict[str, bool] = {}
+    queues: list[str] = []  # of each job that became pending
+    urgent: frozenset[str] = frozenset()  # of these, where one has a better priority than most
+    opened: list[str] = []  # where keys of limits were opened: any number of jobs may be claimed
     keys: list[str] = []  # with due jobs that have to join their key's line
     next_due_seconds: float | None = None  # from now on; None: nothing is scheduled
     skipped: bool = False  # something is due that others hold
@@ -28,23 +30,36 @@ class Reached(msgspec.Struct, frozen=True):
 
 
 async def promote(
-    link: Link, batch: int, *, since: datetime | None = None, blocked: Sequence[str] = ()
+    link: Link,
+    batch: int,
+    *,
+    since: datetime | None = None,
+    blocked: Sequence[str] = (),
+    aside: Sequence[int] = (),
+    only: Sequence[int] | None = None,
 ) -> tuple[Promoted, Reached]:
-    """Make at most `batch` due jobs pending. `blocked` keys are left out of the answer's `keys`.
+    """Make at most `batch` due jobs pending, but for those `aside`; or `only` these. `blocked` keys are left out of the answer's
+    `keys`.
 
     `since` is how far an earlier call reached; jobs that are due since before are found without it only.
     """
-    (row,) = await link.fetch("promote", batch, since, list(blocked))
-    urgent = set(row["urgent_queues"] or ())
+    (row,) = await link.fetch("promote", batch, since, list(blocked), list(aside) or None, None if only is None else list(only))
     promoted = Promoted(
         count=row["promoted"] or 0,
-        queues={queue: queue in urgent for queue in row["queues"] or ()},
+        queues=row["queues"] or [],
+        urgent=frozenset(row["urgent_queues"] or ()),
+        opened=row["opened"] or [],
         keys=row["keys"],
         next_due_seconds=row["next_due_seconds"],
         skipped=row["skipped"],
         expired=ended(row["expired"]),
     )
     return promoted, Reached(row["reached_at"], row["scan_seconds"])
+
+
+async def due_ids(link: Link, batch: int, *, since: datetime | None, aside: Sequence[int]) -> list[int]:
+    """The jobs that a `promote` would look at."""
+    return [row["id"] for row in await link.fetch("due_ids", batch, since, list(aside))]
 
 
 async def promote_keyed(link: Link, keys: Sequence[str], batch: int) -> Promoted | None:
@@ -55,9 +70,8 @@ async def promote_keyed(link: Link, keys: Sequence[str], batch: int) -> Promoted
         if is_lock_timeout(error):
             return None
         raise
-    urgent = set(row["urgent_queues"] or ())
-    queues = {queue: queue in urgent for queue in row["queues"] or ()}
-    return Promoted(count=row["promoted"], queues=queues, expired=ended(row["expired"]))
+    urgent = frozenset(row["urgent_queues"] or ())
+    return Promoted(count=row["promoted"], queues=row["queues"] or [], urgent=urgent, expired=ended(row["expired"]))
 
 
 def ended(text: str | None) -> list[tuple[int, str]]:

@@ -5,7 +5,7 @@ from typing import Final
 
 import msgspec
 
-from asyncjobs.model.finding import JobFilter, check_filter, ids_of, statuses_of, tags_of
+from asyncjobs.model.finding import JobFilter, check_filter, ids_of, statuses_of, tags_of, workflow_of
 from asyncjobs.model.job import Job
 from asyncjobs.model.request import Wanted
 from asyncjobs.model.status import Status
@@ -35,7 +35,7 @@ async def find(link: Link, which: JobFilter, *, before: int | None, limit: int, 
         which.get("queue"), which.get("key"), which.get("parent_job_id"),
         None if payload is None else msgspec.json.encode(payload).decode(), which.get("error"), tags_of(which),
         which.get("dedup_key"), which.get("limit_key"), which.get("priority"), ids_of(which), which.get("created_after"),
-        which.get("created_before"), which.get("since"), which.get("until"),
+        which.get("created_before"), which.get("since"), which.get("until"), workflow_of(which),
     )  # fmt: skip
     return Page(row["ids"], row["statuses"], row["looked"], row["next"])
 

@@ -230,26 +230,23 @@ def _read(rows: Sequence[Record]) -> Finished:
     claimed = [_claimed(row) if row[-1] is not None else Claimed(*row[1:-1]) for row in rows if row[0] == "job"]
     if len(claimed) == len(rows):
         return Finished(claimed, [], [], gone=False)
-    claimed += [
-        _claimed(row) if row[-1] is not None else Claimed(*row[1:-1], limit_key=row[0][len(_LIMITED) :])
-        for row in rows
-        if row[0].startswith(_LIMITED)
-    ]
+    claimed += [_limited(row) for row in rows if row[0].startswith(_LIMITED)]
     claimed += [_claimed(row, int(row[0][len(_MEMBER) :])) for row in rows if row[0].startswith(_MEMBER)]
     if len(claimed) == len(rows):
         return Finished(claimed, [], [], gone=False)
     lost = [row["token"] for row in rows if row["kind"] == "lost"]
-    heads = [row["queue"] for row in rows if row["kind"] == "head"]
+    pending = [row for row in rows if row["kind"] == "head"]
+    heads = [queue for row in pending for queue in [row["queue"]] * (row["scan"] or 1)]
     asking = [_asking(row) for row in rows if row["kind"].startswith(_ASK)]
     ends = [row for row in rows if row["kind"] == "expired"]
     expired = [msgspec.json.decode(row["rest"], type=Expired) for row in ends]
     due = [float(row["rest"]) for row in rows if row["kind"] == "due"]
-    gone = len(claimed) + len(lost) + len(heads) + len(asking) + len(expired) + len(due) < len(rows)
+    gone = len(claimed) + len(lost) + len(pending) + len(asking) + len(expired) + len(due) < len(rows)
     return Finished(
         claimed, lost, [*heads, *(queue for one in expired for queue in one.queues)], gone=gone, asking=asking,
         expired=[job for one in expired for job in one.ended],
         past={row["scan"]: (row["priority"], row["place"]) for row in ends if row["place"] is not None},
-        due_seconds=min(due, default=None),
+        due_seconds=min(due, default=None), for_all=frozenset(row["queue"] for row in pending if row["scan"] is None),
     )  # fmt: skip
 
 
@@ -258,6 +255,12 @@ def _asking(row: Record) -> tuple[Claimed, str]:
     if workflow_id.isdecimal():
         return _claimed(row, int(workflow_id)), on_dead
     return _claimed(row), row["kind"]
+
+
+def _limited(row: Record) -> Claimed:
+    claimed = _claimed(row)
+    force_setattr(claimed, "limit_key", row[0][len(_LIMITED) :])
+    return claimed
 
 
 def _claimed(row: Record, workflow_id: int | None = None) -> Claimed:
@@ -348,8 +351,8 @@ async def was_completed(link: Link, job_id: int, token: int, *, patience_seconds
 
 
 async def verify_completed(link: Link, job_id: int, token: int) -> list[str] | None:
-    """Settle a job that was completed inside its handler's transaction: its key and dedup key are free now. Returns the queues in
-    which a next head became pending; None when the completion was not committed.
+    """Settle a job that was completed inside its handler's transaction: its key and dedup key are free now. Returns the queue
+    of each job that became pending; None when the completion was not committed.
     """
     row = await link.fetch_row("verify_completed", job_id, token)
     return list(row["queues"] or ()) if row is not None and row["completed"] else None

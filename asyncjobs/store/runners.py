@@ -36,13 +36,14 @@ class RunnersLook(msgspec.Struct, frozen=True):
 
 
 class Rescued(msgspec.Struct, frozen=True):
-    """What one rescue did: jobs that were taken back, those among them that ended, and the queues where jobs became pending."""
+    """What one rescue did: jobs that were taken back, and those among them that ended."""
 
     ids: list[int]
     dead: list[int]
     cancelled: list[int]
     given_back: list[int]  # with their attempts, of runners that stopped by themselves; not among `ids`
-    queues: list[str]
+    queues: list[str]  # of each job that became pending
+    suspects: list[str]  # the queues of suspects among these, of which each runner takes one
     attempts: list[tuple[str, str]]  # that were lost: the type, and what that made of the job
     more: bool  # the batch was full
 
@@ -178,8 +179,19 @@ async def bury(link: Link, beats: Mapping[int, int]) -> dict[int, bool]:
     return {row["id"]: row["died"] for row in rows}
 
 
-async def rescue(link: Link, batch: int, *, max_errors: int) -> Rescued:
-    """Take back at most `batch` jobs from runners that do not exist. Not in the transaction that deleted the runners."""
-    (row,) = await link.fetch("rescue", batch, max_errors)
+async def orphans(link: Link, batch: int, *, aside: Sequence[int]) -> list[int]:
+    """The jobs that a `rescue` would look at."""
+    return [row["id"] for row in await link.fetch("orphans", batch, list(aside))]
+
+
+async def rescue(
+    link: Link, batch: int, *, max_errors: int, aside: Sequence[int] = (), only: Sequence[int] | None = None
+) -> Rescued:
+    """Take back at most `batch` jobs from runners that do not exist, but for those `aside`; or `only` these. Not in the
+    transaction that deleted the runners.
+    """
+    (row,) = await link.fetch("rescue", batch, max_errors, list(aside) or None, None if only is None else list(only))
     attempts = list(zip(row["types"], row["statuses"], strict=True))
-    return Rescued(row["rescued"], row["dead"], row["cancelled"], row["given_back"], row["queues"], attempts, row["more"])
+    return Rescued(
+        row["rescued"], row["dead"], row["cancelled"], row["given_back"], row["queues"], row["suspects"], attempts, row["more"]
+    )

@@ -125,10 +125,16 @@ async def spawn(link: Link, job_id: int, token: int, first: int, rows: Sequence[
     return Spawned(row["ids"], row["is_lost"], row["is_alone"], row["are_new"])
 
 
-async def fold(link: Link) -> Fold:
-    """Fold what was left behind at gates."""
-    (row,) = await link.fetch("fold_left_over", _GATES)
+async def fold(link: Link, *, aside: Sequence[int] = (), only: Sequence[int] | None = None) -> Fold:
+    """Fold what was left behind at gates, but for those `aside`; or at `only` these."""
+    (row,) = await link.fetch("fold_left_over", _GATES, list(aside), None if only is None else list(only))
     return Fold(row["gates"], list(row["queues"] or ()), row["more"])
+
+
+async def left_over_gates(link: Link, *, aside: Sequence[int]) -> list[int]:
+    """The gates that a `fold` would see to."""
+    (row,) = await link.fetch("left_over_gates", _GATES, list(aside))
+    return list(row["gates"] or ())
 
 
 async def look(link: Link, after: tuple[int, int] | None, limit: int) -> MemberLook:

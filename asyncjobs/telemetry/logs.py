@@ -36,6 +36,7 @@ _LINES: Final[Mapping[type[e.Event], tuple[Level, str]]] = {
     e.ClaimWasLost: ("warning", "asyncjobs.claim.lost"),
     e.HandlerWaitsForItsQueue: ("warning", "asyncjobs.handler.waits_for_its_queue"),
     e.OutcomeRefused: ("error", "asyncjobs.outcome.refused"),
+    e.RowRefused: ("error", "asyncjobs.row.refused"),
     e.CompletionUndone: ("error", "asyncjobs.job.completion_undone"),
     e.HandlerStuck: ("warning", "asyncjobs.handler.stuck"),
     e.JobsClaimed: ("debug", "asyncjobs.jobs.claimed"),

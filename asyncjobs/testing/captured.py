@@ -19,6 +19,7 @@ from asyncjobs.app import AsyncJobs
 from asyncjobs.connections import unused
 from asyncjobs.errors import DuplicateJob, UsageError
 from asyncjobs.handles import Watching
+from asyncjobs.model.finding import Found
 from asyncjobs.model.job import Job
 from asyncjobs.model.new_row import Enqueued, NewRow
 from asyncjobs.model.workflow import FlowPlan, WorkflowRow
@@ -74,6 +75,11 @@ class Captured:
 
     def member_counts(self, workflow_id: int) -> dict[str, int]:
         """Nothing runs these jobs: UsageError."""
+        raise UsageError(f"workflow {workflow_id} was asked for{_NOWHERE}")
+
+    def members(self, workflow_id: int, before: int | None, limit: int) -> Found:
+        """Nothing runs these jobs: UsageError."""
+        del before, limit
         raise UsageError(f"workflow {workflow_id} was asked for{_NOWHERE}")
 
     def cancel_workflow(self, workflow_id: int, message: str) -> CancelOutcome:

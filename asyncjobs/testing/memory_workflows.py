@@ -5,6 +5,7 @@ import contextlib
 from collections import Counter
 from collections.abc import Callable, Sequence
 
+from asyncjobs.model.finding import Found
 from asyncjobs.model.new_row import Enqueued, NewRow
 from asyncjobs.model.request import Request
 from asyncjobs.model.workflow import FlowPlan, MemberResult, Range, WorkflowRow
@@ -54,6 +55,13 @@ class KeepsWorkflows:
         """How many of its jobs have which status."""
         with self.store.lock:
             return Counter(job.status for job in self.store.jobs() if job.workflow_id == workflow_id)
+
+    def members(self, workflow_id: int, before: int | None, limit: int) -> Found:
+        """A page of its jobs, the highest ids first."""
+        with self.store.lock:
+            found = [one for one in self.store.jobs() if one.workflow_id == workflow_id and (before is None or one.id < before)]
+        page = sorted(found, key=lambda one: -one.id)[:limit]
+        return Found(page, page[-1].id if len(page) < len(found) else None, len(found))
 
     def cancel_workflow(self, workflow_id: int, message: str) -> CancelOutcome:
         """End what has not ended of it; what runs is asked to."""

@@ -19,10 +19,13 @@ from asyncjobs.store.serialized import KeyState, Verb
 from tests.support.cli import Keyboard, cli
 from tests.support.verb_calls import SOMETHING, noted
 
-FILTER = "--type t --status dead --status failed --queue q --key k --correlation-id c --parent 4 --payload '{\"a\": 1}' --error x"
+FILTER = (
+    "--type t --status dead --status failed --queue q --key k --correlation-id c --parent 4 --workflow 8 "
+    "--payload '{\"a\": 1}' --error x"
+)
 JOBS: dict[str, Any] = {
     "type": "t", "status": ["dead", "failed"], "queue": "q", "key": "k", "correlation_id": "c", "parent_job_id": 4,
-    "payload": {"a": 1}, "error": "x",
+    "workflow": 8, "payload": {"a": 1}, "error": "x",
 }  # fmt: skip
 DEAD_LETTERS = "--type t --queue q --key k --correlation-id c --error x --died-after 2027-01-31T12:00:00 --died-before 2027-02-01"
 WHICH: dict[str, Any] = {

@@ -1,5 +1,6 @@
 """`asyncjobs workflows`."""
 
+import json
 from collections.abc import AsyncGenerator
 
 import pytest
@@ -49,6 +50,17 @@ async def test_workflows_are_listed_and_shown_with_what_they_wait_for(app: Async
     await app.workflow_of(flow.id).cancel()
 
 
+async def test_jobs_are_listed_by_their_workflow(app: AsyncJobs, dsn: str) -> None:
+    flow, other = await built(app, 1), await built(app, 1, 2)
+    said = await cli("jobs", "list", "--workflow", flow.id, "--json", dsn=dsn)
+    assert [job["id"] for job in json.loads(said.out)] == sorted(flow.ids, reverse=True)
+    said = await cli("jobs", "list", "--workflow", other.id, "--type", "report", "--json", dsn=dsn)
+    assert [job["id"] for job in json.loads(said.out)] == [other.ids[2]]
+    assert (await cli("jobs", "list", "--workflow", 4711, dsn=dsn)).code == 3
+    await app.admin.cancel_all(workflow=flow)
+    await app.workflow_of(other.id).cancel()
+
+
 async def test_a_workflow_is_cancelled_after_a_question_and_retried(app: AsyncJobs, dsn: str) -> None:
     flow = await built(app, 1, 2)
     said = await cli("workflows", "cancel", flow.id, dsn=dsn)
@@ -77,8 +89,8 @@ async def test_why_a_blocked_job_does_not_run(app: AsyncJobs) -> None:
     told = await app.admin.explain(flow.ids[2])
     assert told.reason == "blocked"
     assert told.sentence.startswith(
-        f"Job {flow.ids[2]} (report): it waits for 2 of 2 jobs of its workflow (fetch (members 0 to 1)). "
-        f"The oldest is job {flow.ids[0]}: no runner lives."
+        f"Job {flow.ids[2]} (report): it waits for 2 of 2 jobs of fetch (members 0 to 1), "
+        f"the oldest is job {flow.ids[0]}: no runner lives."
     )
     assert told.head is not None
     assert told.head.job_id == flow.ids[0]

@@ -99,6 +99,13 @@ async def test_the_list_and_a_picture_of_three_jobs(browser: Browser, jobs: Asyn
     assert (SCRIPT in one.html, IMAGE in one.html) == (False, False)
     job = await browser.get(f"/jobs/{first.id}")
     assert job.having("a", href=f"/workflows/{flow.id}")
+    assert job.having("a", href=f"/jobs?workflow={flow.id}")
+    assert one.having("a", href=f"/jobs?workflow={flow.id}")
+    found = await browser.get(f"/jobs?workflow={flow.id}&status=blocked")
+    assert len(found.having("input", name="id")) == 2
+    assert one.having("a", href=f"/jobs?workflow={flow.id}&status=blocked")
+    assert str(flow.id) in [field["value"] for field in found.having("input", name="workflow")]
+    assert (await browser.get("/jobs?workflow=x")).status == 400
     assert (await browser.get("/workflows/999999999")).status == 404
     assert (await browser.get("/workflows?state=what")).status == 400
 

@@ -37,6 +37,31 @@ async def test_a_workflow_runs_to_its_end_with_results_as_arguments(where: Openi
         assert {job.workflow_id for job in ran} == {flow.id}
 
 
+async def test_the_jobs_of_a_workflow_are_found_page_by_page(where: Opening) -> None:
+    jobs = make()
+
+    @jobs.job("more")
+    async def more(number: int) -> int:
+        return number
+
+    @jobs.job("crawl")
+    async def crawl(ctx: JobContext) -> None:
+        await ctx.spawn(more.new(7))
+
+    async with where(jobs):
+        await more.enqueue(0)
+        async with jobs.workflow("crawl") as flow:
+            flow.add(crawl.new())
+            flow.add_many(more.new(number) for number in range(3))
+        await run_until_idle(jobs)
+        first = await jobs.workflow_of(flow.id).jobs(limit=2)
+        rest = await jobs.workflow_of(flow.id).jobs(before=first.next)
+        assert [job.payload for job in first.jobs] == [{"number": 7}, {"number": 2}]
+        assert [job.id for job in rest.jobs] == [flow.ids[2], flow.ids[1], flow.ids[0]]
+        assert rest.next is None
+        assert (await jobs.workflow_of(4711).jobs()).jobs == []
+
+
 async def test_a_death_ends_what_waits_for_it_and_not_what_is_done_after_all(where: Opening) -> None:
     jobs = make()
 

@@ -82,6 +82,29 @@ async def test_jobs_are_found_by_each_filter_and_by_all_together(shop: Shop) -> 
     assert ([job.id for job in rest.jobs], rest.next, rest.looked) == (by_id[3:], None, 1)
 
 
+async def test_jobs_are_found_by_their_workflow(shop: Shop) -> None:
+    admin = shop.app.admin
+    await shop.visit.enqueue(1)
+    async with shop.app.workflow("tour") as flow:
+        first = flow.add(shop.visit.new(2))
+        flow.add(shop.visit.new(3), after=first)
+    ids = [first.id + 1, first.id]
+    for workflow in (flow.id, flow, shop.app.workflow_of(flow.id)):
+        assert [job.id for job in (await admin.find(workflow=workflow)).jobs] == ids
+    assert [job.id for job in (await admin.find(workflow=flow, status="blocked")).jobs] == ids[:1]
+    assert [job.id for job in (await admin.rows(workflow=flow, payload={"customer": 2})).jobs] == ids[1:]
+    assert (await admin.find(workflow=flow.id + 1)).jobs == []
+    for wrong in ("7", True, 1.5, object()):
+        with pytest.raises(UsageError, match="is no workflow: give its id, or its handle"):
+            await admin.find(workflow=wrong)  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="out of its range"):
+        await admin.find(workflow=1 << 70)
+    done = await admin.cancel_all(workflow=shop.app.workflow_of(flow.id))
+    assert done.changed == 2
+    entry = (await admin.audit()).entries[0]
+    assert (entry.verb, entry.target) == ("jobs.cancel", f"all jobs with workflow={flow.id}")
+
+
 async def test_a_look_is_bounded_says_so_and_goes_on(database: Database, connection: Connection) -> None:
     ids = [await insert_job(connection, type="rare" if number == 0 else "common") for number in range(25)]
     link = database.link("test")

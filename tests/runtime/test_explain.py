@@ -1,16 +1,17 @@
 """Why a job does not run: each state it can be in, by real rows, and the sentence an operator reads."""
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
-from asyncjobs import AsyncJobs, JobNotFound, Queue
+from asyncjobs import AsyncJobs, JobNotFound, Queue, chain
 from asyncjobs.store import runners
 from asyncjobs.store.database import Connection, Database
 from tests.support.claims import SUSPECT
 from tests.support.factories import insert, insert_job, insert_place, insert_runner, insert_waiting
+from tests.support.limiting import declare
 
 
 @pytest.fixture
@@ -237,6 +238,104 @@ async def test_a_type_behind_an_open_breaker_says_until_when(dsn: str, connectio
         assert (await stranger.admin.explain(handle.id)).reason == "breaker open"
         [breaker] = await stranger.admin.breakers()
         assert (breaker.service, breaker.types, breaker.declared) == ("smtp", ["email"], True)
+
+
+async def blocked(connection: Connection, *upstream: int) -> int:
+    """A job that waits for these others of its workflow."""
+    job_id = await insert_job(connection, status="blocked", workflow_id=90)
+    await insert(connection, "gates", id=91, workflow_id=90, size=10_000, missing=len(upstream), name="group pages")
+    await insert(connection, "dependents", gate_id=91, job_id=job_id, rule="completed")
+    for number, member in enumerate(upstream):
+        await insert(connection, "members", job_id=member, workflow_id=90, number=number, gates=[91])
+    await insert(connection, "members", job_id=job_id, workflow_id=90, number=len(upstream), gates=[])
+    return job_id
+
+
+async def _paused_key(connection: Connection) -> int:
+    await insert(connection, "pauses", kind="key", name="k")
+    job_id = await insert_job(connection, status="paused", serialization_key="k")
+    await insert_place(connection, "k", job_id, is_head=True)
+    return job_id
+
+
+async def _behind_head(connection: Connection) -> int:
+    head = await insert_job(connection, status="processing", serialization_key="k")
+    await insert_place(connection, "k", head, is_head=True)
+    return await insert_waiting(connection, "k")
+
+
+async def _halted(connection: Connection) -> int:
+    head = await insert_job(connection, status="dead", serialization_key="k")
+    await insert(connection, "dead_letter_jobs", job_id=head, original_job="{}")
+    halted_at = await connection.fetchval("SELECT now()")
+    await insert_place(connection, "k", head, is_head=True, halted_at=halted_at, halt_reason="no money")
+    return await insert_waiting(connection, "k")
+
+
+async def _closed(connection: Connection) -> int:
+    await declare(connection, "api", each=1)
+    closed_until = await connection.fetchval("SELECT now() + interval '1 hour'")
+    await insert(connection, "limit_keys", key="api:a", closed_until=closed_until, closed_seconds=3600.0, closed_by=1)
+    return await insert_job(connection, limit_key="api:a")
+
+
+async def _of(connection: Connection, **columns: Any) -> int:
+    if "late" in columns:
+        columns["run_at"] = await connection.fetchval("SELECT now() + interval '1 hour'")
+        del columns["late"]
+    return await insert_job(connection, **columns)
+
+
+CAUSES: dict[str, tuple[Callable[[Connection], Awaitable[int]], str]] = {
+    "a paused key": (_paused_key, 'its key "k" is paused.'),
+    "a halted key": (_halted, 'its key "k" is halted by job '),
+    "behind its head": (_behind_head, "it waits behind job "),
+    "a closed limit": (_closed, 'its limit key "api:a" is closed until '),
+    "scheduled": (lambda c: _of(c, status="scheduled", late=True), "it is due at "),
+    "a retry that is due later": (lambda c: _of(c, status="failed", late=True), "its next attempt is due at "),
+    "running": (lambda c: _of(c, status="processing"), "it runs, on runner 1."),
+    "no runner": (lambda c: _of(c, type="fax"), 'no runner that lives has a handler for "fax", none ever had.'),
+}
+
+
+@pytest.mark.unaudited("rows of a workflow that nobody has written")
+@pytest.mark.parametrize("cause", CAUSES)
+async def test_a_blocked_job_says_why_the_oldest_that_it_waits_for_does_not_run(
+    app: AsyncJobs, connection: Connection, cause: str
+) -> None:
+    make, sentence = CAUSES[cause]
+    oldest = await make(connection)
+    others = [await insert_job(connection, status="processing") for _ in range(2)]
+    found = await app.admin.explain(await blocked(connection, oldest, *others))
+    assert found.reason == "blocked"
+    said = f"it waits for 3 of 10,000 jobs of group pages, the oldest is job {oldest}: {sentence}"
+    assert found.sentence.partition(": ")[2].startswith(said)
+    assert found.head is not None
+    assert found.head.job_id == oldest
+
+
+@pytest.mark.unaudited("rows of a workflow that nobody has written")
+async def test_the_oldest_may_wait_behind_another_of_its_key(app: AsyncJobs, connection: Connection) -> None:
+    found = await app.admin.explain(await blocked(connection, await _behind_head(connection)))
+    assert found.sentence.endswith(" That one: it runs, on runner 1.")
+
+
+async def test_the_way_up_is_explained_for_three_jobs(dsn: str) -> None:
+    app = AsyncJobs(dsn)
+
+    @app.job("email")
+    async def email() -> None: ...
+
+    async with app:
+        async with app.workflow("chain") as flow:
+            chain(flow, *(email.new() for _ in range(6)))
+        found = await app.admin.explain(flow.ids[5])
+        await app.workflow_of(flow.id).cancel()
+    assert found.sentence == (
+        f"Job {flow.ids[5]} (email): it waits for email (member 4), which is job {flow.ids[4]}: "
+        f"it waits for email (member 3), which is job {flow.ids[3]}: it waits for email (member 2), which is job {flow.ids[2]}: "
+        f"it waits for email (member 1), which is job {flow.ids[1]}."
+    )
 
 
 async def test_an_unknown_job(app: AsyncJobs) -> None:

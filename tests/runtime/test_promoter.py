@@ -9,10 +9,11 @@ import pytest
 from asyncjobs.runtime.promoter import Promoter
 from asyncjobs.runtime.wakes import Wakes
 from asyncjobs.store.database import Connection, Database
-from asyncjobs.telemetry.events import Events, JobsPromoted
+from asyncjobs.telemetry.events import Events, JobsPromoted, RowRefused, ServicePassFailed
 from asyncjobs.testing import Recorder
 from tests.support.eventually import eventually, patience
 from tests.support.factories import insert_job, insert_place
+from tests.support.poison import When, heal, poison
 from tests.support.services import Woken, running
 
 
@@ -65,7 +66,7 @@ async def test_queues_are_woken_here_and_notified_to_others(make: Make, connecti
     async with setup.running():
         pass
     assert sorted(setup.woken.queues) == [("mail", False), ("urgent", True)]
-    assert sorted(setup.notified) == ["f:urgent", "q:mail"]
+    assert sorted(setup.notified) == ["f1:urgent", "q1:mail"]
     assert [event.count for event in recorder.of(JobsPromoted)] == [2]
 
 
@@ -76,7 +77,7 @@ async def test_what_nobody_gives_a_hint_of_is_found_as_soon_as_the_poll_would(ma
             setup.notified.clear()
             await delayed(connection, next_due)
             if not next_due:
-                await eventually(lambda: setup.notified == ["q:default"], description="it was promoted")
+                await eventually(lambda: setup.notified == ["q1:default"], description="it was promoted")
 
 
 async def test_nothing_due_is_one_statement_and_silence(make: Make, connection: Connection, recorder: Recorder) -> None:
@@ -132,7 +133,7 @@ async def test_hint_brings_the_pass_forward(make: Make, connection: Connection) 
     async with setup.running() as promoter:
         await delayed(connection, 0.2)
         promoter.hint(0.2)
-        await eventually(lambda: setup.notified == ["q:default"], description="the promotion")
+        await eventually(lambda: setup.notified == ["q1:default"], description="the promotion")
         assert promoter.passes <= 3
 
 
@@ -167,7 +168,7 @@ async def test_keyed_jobs_join_their_lines_in_the_same_pass(make: Make, connecti
         pass
     rows = await connection.fetch("SELECT id, status FROM asyncjobs.jobs ORDER BY id")
     assert {row["id"]: row["status"] for row in rows} == {head: "pending", waiting: "waiting", first: "pending"}
-    assert setup.notified == ["q:mail"]
+    assert setup.notified == ["q1:mail"]
 
 
 async def test_more_keyed_jobs_than_a_batch_all_join_in_the_same_pass(make: Make, connection: Connection) -> None:
@@ -228,7 +229,7 @@ async def test_job_that_commits_after_its_time_is_found_at_the_front(make: Make,
         await promoter.wait_passed()
         assert setup.notified == []
         now[0] = 0.3
-        await eventually(lambda: setup.notified == ["q:default"], description="the promotion")
+        await eventually(lambda: setup.notified == ["q1:default"], description="the promotion")
 
 
 async def test_scans_do_not_start_at_the_front_more_often_than_their_cost_allows(make: Make, connection: Connection) -> None:
@@ -251,3 +252,52 @@ async def test_scans_do_not_start_at_the_front_more_often_than_their_cost_allows
         assert scans.count(None) == 1
         now[0] = 10.4
         await eventually(lambda: scans[-1] is None, description="a scan from the front")
+
+
+@pytest.mark.parametrize("when", ["at once", "at the commit"])
+async def test_rows_that_can_not_be_written_keep_no_other_job_from_its_time(
+    make: Make, connection: Connection, recorder: Recorder, when: When
+) -> None:
+    ids = [await delayed(connection, number - 100) for number in range(30)]
+    bad = [ids[0], ids[7], ids[29]]
+    await poison(connection, *bad, when=when)
+    setup = make(batch=10)
+    async with setup.running():
+        await eventually(lambda: _is(connection, 27), description="all others are pending")
+        await eventually(lambda: len(recorder.of(RowRefused)) >= 6, description="they are tried again")
+        told = recorder.of(RowRefused)
+        assert {(event.during, event.row) for event in told} == {("promote", f"job {job_id}") for job_id in bad}
+        assert sorted(event.refusals for event in told if event.row == f"job {bad[0]}")[:2] == [1, 2]
+        assert recorder.of(ServicePassFailed) == []
+        assert setup.promoter.refused == 3
+        later = await delayed(connection, -1)
+        setup.promoter.hint(0.0)
+        await eventually(lambda: _is(connection, 28), description=f"job {later}, too")
+        await heal(connection)
+        await eventually(lambda: _is(connection, 31), description="they are pending, too")
+        await eventually(lambda: setup.promoter.refused == 0, description="none is set aside")
+
+
+async def _is(connection: Connection, count: int) -> bool:
+    return await pending(connection) == count
+
+
+async def test_a_key_whose_job_can_not_be_written_keeps_no_other_key_from_its_time(
+    make: Make, connection: Connection, recorder: Recorder
+) -> None:
+    ids = [await delayed(connection, number - 100, serialization_key=f"k{number}") for number in range(20)]
+    await poison(connection, ids[3])
+    setup = make(batch=10)
+    async with setup.running():
+        await eventually(lambda: _is(connection, 19), description="the heads of all others are pending")
+        assert {(event.during, event.row) for event in recorder.of(RowRefused)} == {("promote", 'key "k3"')}
+        await heal(connection)
+        await eventually(lambda: _is(connection, 20), description="it is pending, too")
+
+
+async def test_what_fails_without_a_row_to_blame_fails_the_pass(make: Make, connection: Connection, recorder: Recorder) -> None:
+    await connection.execute("ALTER FUNCTION asyncjobs.fold_limits RENAME TO gone")
+    async with make().running():
+        await eventually(lambda: bool(recorder.of(ServicePassFailed)), description="the pass failed")
+    await connection.execute("ALTER FUNCTION asyncjobs.gone RENAME TO fold_limits")
+    assert recorder.of(RowRefused) == []

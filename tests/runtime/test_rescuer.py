@@ -13,10 +13,11 @@ from asyncjobs.runtime.rescuer import Rescuer
 from asyncjobs.runtime.wakes import Wakes
 from asyncjobs.store import runners
 from asyncjobs.store.database import Connection, Database
-from asyncjobs.telemetry.events import Events, JobsRescued, RunnerDied, ServicePassFailed
+from asyncjobs.telemetry.events import Events, JobsRescued, RowRefused, RunnerDied, ServicePassFailed
 from asyncjobs.testing import MovableClock, Proxy, Recorder
 from tests.support.eventually import eventually, patience
 from tests.support.factories import insert, insert_job, insert_runner
+from tests.support.poison import When, heal, poison
 from tests.support.services import Woken, running
 
 
@@ -82,6 +83,14 @@ async def alive(connection: Connection) -> list[int]:
     return [row["id"] for row in await connection.fetch("SELECT id FROM asyncjobs.runners ORDER BY id")]
 
 
+async def test_suspects_are_told_of_to_all_since_each_runner_takes_one(make: Make, connection: Connection) -> None:
+    for queue, losses in (("mail", 0), ("mail", 0), ("default", 1), ("default", 1)):
+        await insert_job(connection, status="processing", runner_id=9, queue=queue, losses=losses)
+    setup = make()
+    await setup.look()
+    assert sorted(setup.notified) == ["q2:mail", "q:default"]
+
+
 async def test_silent_runner_is_buried_and_its_jobs_run_elsewhere(make: Make, connection: Connection, recorder: Recorder) -> None:
     await insert_runner(connection, id=9)
     job_id = await insert_job(connection, status="processing", runner_id=9, queue="mail")
@@ -96,7 +105,7 @@ async def test_silent_runner_is_buried_and_its_jobs_run_elsewhere(make: Make, co
     assert [(event.runner_id, event.unchanged_seconds) for event in recorder.of(RunnerDied)] == [(9, 30.0)]
     assert [event.job_ids for event in recorder.of(JobsRescued)] == [[job_id]]
     assert setup.woken.queues == [("mail", False)]
-    assert setup.notified == ["q:mail"]
+    assert setup.notified == ["q1:mail"]
 
 
 async def test_beating_runner_is_never_buried(make: Make, connection: Connection) -> None:
@@ -359,3 +368,31 @@ async def test_beat_says_which_session_it_came_by(database: Database, connection
     session = await connection.fetchval("SELECT session FROM asyncjobs.runners")
     assert session == (await link.connection()).get_server_pid()
     await link.close()
+
+
+@pytest.mark.unaudited("a row that cannot be written")
+@pytest.mark.parametrize("when", ["at once", "at the commit"])
+async def test_rows_that_can_not_be_written_keep_no_other_from_its_rescue(
+    make: Make, connection: Connection, recorder: Recorder, when: When
+) -> None:
+    dead = [await insert_job(connection, status="processing", runner_id=9) for _ in range(25)]
+    ended = [await insert_job(connection, status="completed", runner_id=9, claim_token=1) for _ in range(3)]
+    await poison(connection, dead[0], dead[12], ended[0], when=when)
+    await insert_runner(connection, id=1)
+    setup = make(batch=10)
+    for _ in range(12):
+        await setup.look()
+    left = await connection.fetch("SELECT id FROM asyncjobs.jobs WHERE runner_id = 9 ORDER BY id")
+    assert [row["id"] for row in left] == sorted([dead[0], dead[12], ended[0]])
+    assert await connection.fetchval("SELECT count(*) FROM asyncjobs.jobs WHERE status = 'pending'") == 23
+    told = {event.row for event in recorder.of(RowRefused)}
+    assert told == {f"job {one}" for one in (dead[0], dead[12], ended[0])}
+    assert setup.rescuer.refused == 3
+    await heal(connection)
+
+    async def done() -> bool:
+        await setup.look(after=0.1)
+        return not await connection.fetchval("SELECT EXISTS (SELECT FROM asyncjobs.jobs WHERE runner_id = 9)")
+
+    await eventually(done, description="they are rescued, too")
+    assert setup.rescuer.refused == 0

@@ -16,10 +16,10 @@ CREATE TYPE asyncjobs.answer AS (
     place bigint,
     attempts integer,
     max_attempts integer,
-    scheduled_at timestamp with time zone,
-    run_at timestamp with time zone,
-    started_at timestamp with time zone,
-    created_at timestamp with time zone,
+    scheduled_epoch double precision,
+    run_epoch double precision,
+    started_epoch double precision,
+    created_epoch double precision,
     serialization_key text,
     rest jsonb
 );
@@ -275,6 +275,7 @@ CREATE TABLE asyncjobs.jobs (
     scheduled_at timestamp with time zone DEFAULT asyncjobs.clock() NOT NULL,
     created_at timestamp with time zone DEFAULT asyncjobs.clock() NOT NULL,
     updated_at timestamp with time zone DEFAULT asyncjobs.clock() NOT NULL,
+    enqueue_token bigint DEFAULT asyncjobs.refuse_insert() NOT NULL,
     version integer DEFAULT 1 NOT NULL,
     attempts integer DEFAULT 0 NOT NULL,
     max_attempts integer DEFAULT 3 NOT NULL,
@@ -283,21 +284,20 @@ CREATE TABLE asyncjobs.jobs (
     losses smallint DEFAULT 0 NOT NULL,
     suspicion smallint DEFAULT 0 NOT NULL,
     outlived smallint DEFAULT 0 NOT NULL,
-    enqueue_token bigint,
-    claim_token bigint,
-    started_at timestamp with time zone,
-    runner_id bigint,
-    completed_at timestamp with time zone,
     status text DEFAULT 'pending'::text NOT NULL,
     queue text DEFAULT 'default'::text NOT NULL,
-    on_dead text DEFAULT 'advance'::text NOT NULL,
     type text NOT NULL,
+    runner_id bigint,
+    completed_at timestamp with time zone,
     lane text,
     parent_job_id bigint,
     correlation_id text,
     start_before timestamp with time zone,
     limit_key text,
     requested_outcome text,
+    on_dead text DEFAULT 'advance'::text NOT NULL,
+    claim_token bigint,
+    started_at timestamp with time zone,
     payload jsonb DEFAULT '{}'::jsonb NOT NULL,
     errors jsonb DEFAULT '[]'::jsonb NOT NULL,
     timeout interval,
@@ -321,27 +321,17 @@ CREATE TABLE asyncjobs.jobs (
     keep_payload boolean,
     CONSTRAINT jobs_pkey PRIMARY KEY (id)
 ) WITH (fillfactor=50, autovacuum_vacuum_scale_factor=0.02, autovacuum_vacuum_threshold=2000, autovacuum_analyze_scale_factor=0.05, autovacuum_vacuum_cost_delay=0);
-CREATE INDEX jobs_claim ON asyncjobs.jobs USING btree (queue, suspicion, priority, place) WHERE ((status = 'pending'::text) AND (limit_key IS NULL));
-CREATE INDEX jobs_claim_lane ON asyncjobs.jobs USING btree (queue, lane, priority, place) WHERE ((status = 'pending'::text) AND (lane IS NOT NULL) AND (limit_key IS NULL));
+CREATE INDEX jobs_claim ON asyncjobs.jobs USING btree (hashtext(queue), suspicion, priority, place) WHERE ((status = 'pending'::text) AND (limit_key IS NULL));
+CREATE INDEX jobs_claim_apart ON asyncjobs.jobs USING btree (asyncjobs.limit_side(status), limit_key, queue, COALESCE(lane, ''::text), suspicion, priority, place) WHERE (((limit_key IS NOT NULL) OR (lane IS NOT NULL)) AND ((status = 'pending'::text) OR ((runner_id IS NOT NULL) AND (limit_key IS NOT NULL))));
 CREATE INDEX jobs_correlation ON asyncjobs.jobs USING btree (correlation_id, created_at) WHERE (correlation_id IS NOT NULL);
 CREATE INDEX jobs_due ON asyncjobs.jobs USING btree (asyncjobs.due_at(status, run_at, start_before)) WHERE ((status = ANY ('{scheduled,failed}'::text[])) OR ((start_before IS NOT NULL) AND (status = ANY ('{waiting,pending,paused}'::text[]))));
 CREATE INDEX jobs_ended ON asyncjobs.jobs USING btree (type, completed_at) WHERE (status = ANY (ARRAY['completed'::text, 'cancelled'::text]));
-CREATE INDEX jobs_limited ON asyncjobs.jobs USING btree (asyncjobs.limit_side(status), limit_key, queue, COALESCE(lane, ''::text), suspicion, priority, place) WHERE ((limit_key IS NOT NULL) AND ((status = 'pending'::text) OR (runner_id IS NOT NULL)));
 CREATE INDEX jobs_parent ON asyncjobs.jobs USING btree (parent_job_id) WHERE (parent_job_id IS NOT NULL);
-CREATE INDEX jobs_rare ON asyncjobs.jobs USING btree (status, type, version, place) WHERE (
+CREATE INDEX jobs_rare ON asyncjobs.jobs USING btree (status, type, version, place, (
 CASE
-    WHEN (
-    CASE
-        WHEN (status = 'processing'::text) THEN ((runner_id IS NOT NULL) AND (claim_token IS NOT NULL) AND (started_at IS NOT NULL))
-        WHEN (status = ANY ('{completed,dead,cancelled}'::text[])) THEN (completed_at IS NOT NULL)
-        ELSE (status = ANY ('{pending,waiting,scheduled,failed,paused,blocked}'::text[]))
-    END AND (priority >= 0) AND (attempts >= 0) AND (max_attempts > 0) AND (on_dead = ANY ('{advance,halt,ask,"ask all"}'::text[])) AND (enqueue_token IS NOT NULL)) THEN false
-    ELSE asyncjobs.refuse_row(
-    CASE
-        WHEN (enqueue_token IS NULL) THEN 'enqueued_check'::text
-        ELSE 'jobs_check'::text
-    END, id)
-END OR (status = ANY ('{waiting,paused,blocked}'::text[])));
+    WHEN (status = ANY ('{waiting,paused,blocked}'::text[])) THEN NULL::boolean
+    ELSE asyncjobs.refuse_row('jobs_check'::text, id)
+END)) WHERE ((status <> ALL ('{pending,processing,completed,scheduled,failed,dead,cancelled}'::text[])) OR ((completed_at IS NULL) AND (runner_id IS NULL) AND (status <> ALL ('{pending,scheduled,failed}'::text[]))));
 CREATE INDEX jobs_runner ON asyncjobs.jobs USING btree (runner_id, requested_outcome) WHERE (runner_id IS NOT NULL);
 
 CREATE TABLE asyncjobs.limit_keys (
@@ -411,6 +401,7 @@ CREATE TABLE asyncjobs.members (
     spawn_number integer,
     CONSTRAINT members_pkey PRIMARY KEY (job_id)
 ) WITH (fillfactor=50);
+CREATE INDEX members_jobs ON asyncjobs.members USING btree (workflow_id, ((- job_id)));
 CREATE UNIQUE INDEX members_number ON asyncjobs.members USING btree (workflow_id, number);
 CREATE UNIQUE INDEX members_spawned ON asyncjobs.members USING btree (spawned_by, spawn_number) WHERE (spawned_by IS NOT NULL);
 
@@ -795,7 +786,7 @@ CREATE FUNCTION asyncjobs.advance_keys(_keys text[], _requests bigint[], OUT hea
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 5c56b2c5ef68a6cd
+-- body: 925c4311397cf29d
 
 CREATE FUNCTION asyncjobs.aged_levels(_queue text, _lane text, _ageing bigint, _limit integer, _types text[], _versions jsonb, _spent integer[], _picked tid[])
     RETURNS TABLE(priority integer, count integer, at timestamp with time zone)
@@ -805,8 +796,9 @@ CREATE FUNCTION asyncjobs.aged_levels(_queue text, _lane text, _ageing bigint, _
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET enable_bitmapscan TO 'off'
+    SET enable_sort TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 83af7c0728ca3fc5
+-- body: 9b604e7927cab76b
 
 CREATE FUNCTION asyncjobs.announce(_rows asyncjobs.new_job[], _existing integer[], _now timestamp with time zone)
     RETURNS void
@@ -840,7 +832,7 @@ CREATE FUNCTION asyncjobs.are_all_limited(_queue text, _suspects boolean)
     SET plan_cache_mode TO 'force_generic_plan'
     SET enable_seqscan TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: fbb2932df25a6ad2
+-- body: 15a544a233c45f98
 
 CREATE FUNCTION asyncjobs.arrive(_ids bigint[])
     RETURNS bigint[]
@@ -979,13 +971,13 @@ CREATE FUNCTION asyncjobs.claim(_runner bigint, _queue text, _lane text, _limit 
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: f6e40f1b9a46daae
+-- body: 73d2c4c4b111ddc1
 
 CREATE FUNCTION asyncjobs.claim_scans(_runner bigint, _versions jsonb, _queues text[], _lanes text[], _limits integer[], _slots integer[], _priorities integer[], _places bigint[], _types text[], _suspects boolean[], _token_base bigint, _token_seq bigint, _probes jsonb)
     RETURNS SETOF asyncjobs.answer
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: b78941cd08dfa121
+-- body: 317ca4c4bc3d71c5
 
 CREATE FUNCTION asyncjobs.claimed(_kind text, _scan integer, _j asyncjobs.jobs)
     RETURNS asyncjobs.answer
@@ -1012,7 +1004,7 @@ CREATE FUNCTION asyncjobs.clear_suspects(_blamed bigint[])
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 89a6d228ee9439f2
+-- body: aec8a69b4fbcd4d0
 
 CREATE FUNCTION asyncjobs.clock()
     RETURNS timestamp with time zone
@@ -1201,7 +1193,7 @@ CREATE FUNCTION asyncjobs.end_idle(_ids bigint[], _status text, _message text, _
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: a99e5649054f303f
+-- body: 8d92d22cda368edb
 
 CREATE FUNCTION asyncjobs.end_job(_id bigint, _request text, _message text, _max_errors integer, OUT outcome text, OUT was text, OUT queues text[])
     RETURNS record
@@ -1239,7 +1231,7 @@ CREATE FUNCTION asyncjobs.end_waiting(_ids bigint[], _status text, _message text
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: b6a6fa54dea7cd8a
+-- body: 511135e69630da6d
 
 CREATE FUNCTION asyncjobs.enqueue(type text, payload jsonb DEFAULT '{}'::jsonb, options jsonb DEFAULT '{}'::jsonb)
     RETURNS bigint
@@ -1299,6 +1291,12 @@ CREATE FUNCTION asyncjobs.enqueue_workflow(workflow jsonb)
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 971c99400fafcc56
 
+CREATE FUNCTION asyncjobs.epoch(_at timestamp with time zone)
+    RETURNS double precision
+    LANGUAGE sql
+    STABLE PARALLEL SAFE
+-- body: SQL
+
 CREATE FUNCTION asyncjobs.error_kind(_message text)
     RETURNS text
     LANGUAGE sql
@@ -1357,7 +1355,7 @@ CREATE FUNCTION asyncjobs.find_dead_letters(_before bigint, _limit integer, _loo
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 74d21818e5598ccb
 
-CREATE FUNCTION asyncjobs.find_jobs(_before bigint, _limit integer, _look integer, _walk boolean, _correlation_id text, _type text, _statuses text[], _queue text, _key text, _parent bigint, _payload jsonb, _error text, _tags text[], _dedup_key text, _limit_key text, _priority integer, _ids bigint[], _created_after timestamp with time zone, _created_before timestamp with time zone, _since timestamp with time zone, _until timestamp with time zone, OUT ids bigint[], OUT statuses text[], OUT looked integer, OUT next bigint)
+CREATE FUNCTION asyncjobs.find_jobs(_before bigint, _limit integer, _look integer, _walk boolean, _correlation_id text, _type text, _statuses text[], _queue text, _key text, _parent bigint, _payload jsonb, _error text, _tags text[], _dedup_key text, _limit_key text, _priority integer, _ids bigint[], _created_after timestamp with time zone, _created_before timestamp with time zone, _since timestamp with time zone, _until timestamp with time zone, _workflow bigint, OUT ids bigint[], OUT statuses text[], OUT looked integer, OUT next bigint)
     RETURNS record
     LANGUAGE plpgsql
     SET plan_cache_mode TO 'force_generic_plan'
@@ -1366,7 +1364,7 @@ CREATE FUNCTION asyncjobs.find_jobs(_before bigint, _limit integer, _look intege
     SET enable_mergejoin TO 'off'
     SET enable_bitmapscan TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: eec533a926ab6b0d
+-- body: a176c146e51f38a3
 
 CREATE FUNCTION asyncjobs.finish(_runner bigint, _ids bigint[], _tokens bigint[], _outcomes text[], _results text[], _max_errors integer, _scan_queues text[], _scan_lanes text[], _scan_limits integer[], _scan_slots integer[], _scan_priorities integer[], _scan_places bigint[], _types text[], _suspects boolean[], _token_base bigint, _token_seq bigint, _probes text)
     RETURNS SETOF asyncjobs.answer
@@ -1389,7 +1387,7 @@ CREATE FUNCTION asyncjobs.finish_completed(_runner bigint, _ids bigint[], _token
     SET enable_mergejoin TO 'off'
     SET lock_timeout TO '100ms'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 6b35b98f9eca84a8
+-- body: 62b9a87a963b1e34
 
 CREATE FUNCTION asyncjobs.finish_one(_runner bigint, _id bigint, _token bigint, _result text, _dropped text, _queue text, _types text[], _next_token bigint)
     RETURNS SETOF asyncjobs.answer
@@ -1430,7 +1428,7 @@ CREATE FUNCTION asyncjobs.fold_gates(_came asyncjobs.arrival[])
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 66050be1b4dc76e4
 
-CREATE FUNCTION asyncjobs.fold_left_over(_limit integer, OUT gates integer, OUT queues text[], OUT more boolean)
+CREATE FUNCTION asyncjobs.fold_left_over(_limit integer, _aside bigint[] DEFAULT '{}'::bigint[], _only bigint[] DEFAULT NULL::bigint[], OUT gates integer, OUT queues text[], OUT more boolean)
     RETURNS record
     LANGUAGE plpgsql
     SET plan_cache_mode TO 'force_generic_plan'
@@ -1438,7 +1436,7 @@ CREATE FUNCTION asyncjobs.fold_left_over(_limit integer, OUT gates integer, OUT 
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: e3cd99effa3cc8c2
+-- body: e857b4c3aa5cb7f6
 
 CREATE FUNCTION asyncjobs.fold_limits(_batch integer, OUT queues text[], OUT next_seconds double precision)
     RETURNS record
@@ -1559,7 +1557,7 @@ CREATE FUNCTION asyncjobs.has_work(_runner bigint, _queues jsonb, _types text[],
     SET enable_bitmapscan TO 'off'
     SET enable_sort TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 25349ef028f71d27
+-- body: 8273a09b89b7bf3c
 
 CREATE FUNCTION asyncjobs.having_status(_ids bigint[], _statuses text[])
     RETURNS bigint[]
@@ -1585,7 +1583,7 @@ CREATE FUNCTION asyncjobs.hold_back(_batch integer, _window integer, _grace inte
     SET enable_bitmapscan TO 'off'
     SET enable_sort TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 330b0fc79ea6b6f4
+-- body: caba033742297e1f
 
 CREATE FUNCTION asyncjobs.hold_back_key(_key text)
     RETURNS void
@@ -1658,7 +1656,7 @@ CREATE FUNCTION asyncjobs.is_limited_first(_queue text, _lane text, _types text[
     SET enable_bitmapscan TO 'off'
     SET enable_sort TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 83cea003b42aad51
+-- body: 8562cb0a52c06a99
 
 CREATE FUNCTION asyncjobs.is_paused(_type text, _key text)
     RETURNS boolean
@@ -1776,7 +1774,7 @@ CREATE FUNCTION asyncjobs.last_place()
     SET enable_bitmapscan TO 'off'
     SET enable_sort TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 2ec4dae825d9a6a8
+-- body: 080f7d84f16ad50e
 
 CREATE FUNCTION asyncjobs.later_rows(_rows asyncjobs.new_job[], _now timestamp with time zone)
     RETURNS integer[]
@@ -1815,6 +1813,16 @@ CREATE FUNCTION asyncjobs.leave_runner(_runner bigint, _kept text[], _fresh inte
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: ab90cdac7d6ded59
+
+CREATE FUNCTION asyncjobs.left_over_gates(_limit integer, _aside bigint[])
+    RETURNS bigint[]
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 34a4e692a3ff3e35
 
 CREATE FUNCTION asyncjobs.let_go(_batch integer, _paused text[], _served text[], _versions jsonb, OUT resumed integer, OUT queues text[])
     RETURNS record
@@ -2024,7 +2032,7 @@ CREATE FUNCTION asyncjobs.make_pending(_ids bigint[], OUT promoted integer, OUT 
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: b92b822eeb5263f2
+-- body: 14227fed4027ddd1
 
 CREATE FUNCTION asyncjobs.make_turns(_keys text[], _queues text[], _lanes text[])
     RETURNS text[]
@@ -2278,7 +2286,7 @@ CREATE FUNCTION asyncjobs.past_expired(_queue text, _lane text, _types text[], _
     SET enable_bitmapscan TO 'off'
     SET enable_sort TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 731bb3633537aefa
+-- body: 27673510d97e31fd
 
 CREATE FUNCTION asyncjobs.pause(_kind text, _name text, _reason text, _by text)
     RETURNS boolean
@@ -2306,8 +2314,9 @@ CREATE FUNCTION asyncjobs.pick_aged(_queue text, _lane text, _ageing bigint, _li
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET enable_bitmapscan TO 'off'
+    SET enable_sort TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 7df0c4003aae5c51
+-- body: bede33cb5bf260a0
 
 CREATE FUNCTION asyncjobs.pick_limited(_queue text, _lane text, _limit integer, _types text[], _suspects boolean, _versions jsonb, _is_cut boolean)
     RETURNS tid[]
@@ -2319,7 +2328,7 @@ CREATE FUNCTION asyncjobs.pick_limited(_queue text, _lane text, _limit integer, 
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 3128faaa2ce7191a
 
-CREATE FUNCTION asyncjobs.promote(_batch integer, _from timestamp with time zone, _blocked text[], OUT promoted integer, OUT queues text[], OUT urgent_queues text[], OUT keys text[], OUT next_due_seconds double precision, OUT skipped boolean, OUT reached_at timestamp with time zone, OUT scan_seconds double precision, OUT expired jsonb)
+CREATE FUNCTION asyncjobs.promote(_batch integer, _from timestamp with time zone, _blocked text[], _aside bigint[] DEFAULT NULL::bigint[], _only bigint[] DEFAULT NULL::bigint[], OUT promoted integer, OUT queues text[], OUT urgent_queues text[], OUT keys text[], OUT next_due_seconds double precision, OUT skipped boolean, OUT reached_at timestamp with time zone, OUT scan_seconds double precision, OUT expired jsonb, OUT opened text[])
     RETURNS record
     LANGUAGE plpgsql
     SET plan_cache_mode TO 'force_generic_plan'
@@ -2327,7 +2336,7 @@ CREATE FUNCTION asyncjobs.promote(_batch integer, _from timestamp with time zone
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: dacef8b6d157b3a3
+-- body: 3c7adbe98c27a555
 
 CREATE FUNCTION asyncjobs.promote_keyed(_keys text[], _batch integer, OUT promoted integer, OUT queues text[], OUT urgent_queues text[], OUT expired jsonb)
     RETURNS record
@@ -2338,7 +2347,7 @@ CREATE FUNCTION asyncjobs.promote_keyed(_keys text[], _batch integer, OUT promot
     SET enable_mergejoin TO 'off'
     SET lock_timeout TO '50ms'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 7d014d9ee51403f3
+-- body: 6e7da5c95cdc911b
 
 CREATE FUNCTION asyncjobs.proofs(_ids bigint[])
     RETURNS bigint[]
@@ -2560,12 +2569,18 @@ CREATE FUNCTION asyncjobs.refuse_duplicate(_row asyncjobs.new_job, _id bigint, _
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 275d2174a1665af9
 
+CREATE FUNCTION asyncjobs.refuse_insert()
+    RETURNS bigint
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 30dad60ecb91e46a
+
 CREATE FUNCTION asyncjobs.refuse_row(_check text, _id bigint)
     RETURNS boolean
     LANGUAGE plpgsql
     IMMUTABLE
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 7bbd6a30235a6208
+-- body: 9a8071b4d2a42a5e
 
 CREATE FUNCTION asyncjobs.rejoin(_ids bigint[])
     RETURNS integer
@@ -2590,7 +2605,7 @@ CREATE FUNCTION asyncjobs.release_ended(_id bigint)
     SET enable_seqscan TO 'off'
     SET lock_timeout TO '200ms'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 277e1288c80a7f04
+-- body: 0134191147fcd8fe
 
 CREATE FUNCTION asyncjobs.release_key(_key text, OUT halted_id bigint, OUT queues text[])
     RETURNS record
@@ -2701,7 +2716,7 @@ CREATE FUNCTION asyncjobs.requeued_of(_ids bigint[])
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 60a89c6252e4cb73
 
-CREATE FUNCTION asyncjobs.rescue(_batch integer, _max_errors integer, OUT rescued bigint[], OUT dead bigint[], OUT cancelled bigint[], OUT given_back bigint[], OUT queues text[], OUT types text[], OUT statuses text[], OUT more boolean)
+CREATE FUNCTION asyncjobs.rescue(_batch integer, _max_errors integer, _aside bigint[] DEFAULT NULL::bigint[], _only bigint[] DEFAULT NULL::bigint[], OUT rescued bigint[], OUT dead bigint[], OUT cancelled bigint[], OUT given_back bigint[], OUT queues text[], OUT suspects text[], OUT types text[], OUT statuses text[], OUT more boolean)
     RETURNS record
     LANGUAGE plpgsql
     SET plan_cache_mode TO 'force_generic_plan'
@@ -2710,7 +2725,7 @@ CREATE FUNCTION asyncjobs.rescue(_batch integer, _max_errors integer, OUT rescue
     SET enable_mergejoin TO 'off'
     SET lock_timeout TO '50ms'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 4ca4f20720333b69
+-- body: 0fb79f3f34966e8f
 
 CREATE FUNCTION asyncjobs.rest(_j asyncjobs.jobs)
     RETURNS jsonb
@@ -2841,7 +2856,7 @@ CREATE FUNCTION asyncjobs.skipped(_runner bigint, _queues text[], _lanes text[],
     SET enable_bitmapscan TO 'off'
     SET enable_sort TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: b1851cda7fce2346
+-- body: c61cf21daf3f6836
 
 CREATE FUNCTION asyncjobs.span(_duration interval)
     RETURNS interval
@@ -3054,7 +3069,7 @@ CREATE FUNCTION asyncjobs.verify_completed(_id bigint, _token bigint, OUT comple
     SET enable_mergejoin TO 'off'
     SET lock_timeout TO '500ms'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 1698af511a92e197
+-- body: ad830c3ce30c57c6
 
 CREATE FUNCTION asyncjobs.wait_for_claims()
     RETURNS void

@@ -189,7 +189,7 @@ async def test_it_reads_a_probe_a_level_and_the_first_of_each(
         assert len(await claim(plans.claims, 5, lane=lane)) == 5
     [levels] = plans.take("WITH RECURSIVE levels")
     found = plans.take("_found := CASE WHEN _lane IS NULL")
-    index = "jobs_claim" if lane is None else "jobs_claim_lane"
+    index = "jobs_claim" if lane is None else "jobs_claim_apart"
     for plan in (levels, *found):
         assert "Seq Scan" not in plan, plan
         assert removed(plan) == 0, plan

@@ -40,7 +40,7 @@ async def test_two_gates_of_one_dependent_that_open_at_once_release_it(pair: Pee
     first, second = await pair.a.claim(2)
     await pair.a.begin()
     await pair.a.ack(first)
-    await pair.b.link.fetch("fold_left_over", 200)
+    await pair.b.link.fetch("fold_left_over", 200, [], None)
     await pair.admin.execute("UPDATE asyncjobs.jobs SET runner_id = 2 WHERE id = $1", second.id)
     await pair.b.ack(second)  # the dependent's row is locked: it is passed over, and its gate goes on later
     await pair.a.commit()

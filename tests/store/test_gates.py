@@ -275,7 +275,7 @@ async def test_dependent_whose_row_is_held_is_passed_over_and_released_later(pai
     async with pair.admin.transaction():
         await pair.admin.execute("SELECT FROM asyncjobs.jobs WHERE id = $1 FOR UPDATE", flow.ids[1])
         await asyncio.wait_for(pair.a.ack(job), 5)
-        row = await pair.b.link.fetch("fold_left_over", 10)
+        row = await pair.b.link.fetch("fold_left_over", 10, [], None)
         assert row[0]["more"] is False, "the folders are told, and try again"
     assert await flow.statuses() == ["completed", "blocked", "pending"]
     await flows.settle(pair)
@@ -381,7 +381,7 @@ async def test_claims_acks_and_enqueues_wait_for_no_fold_that_is_under_way(pair:
         await pair.admin.fetch("SELECT asyncjobs.try_lock_gates((SELECT array_agg(id) FROM asyncjobs.gates))")
         await pair.a.complete_all([jobs[0], jobs[1], jobs[3]])  # these arrive with the folders
     await pair.b.begin()
-    assert (await workflows.fold(pair.b.link)).queues == ["default"]
+    assert (await workflows.fold(pair.b.link)).queues == ["default"] * 2
     await pair.a.enqueue(None, times=2)
     async with asyncio.timeout(5):
         claimed = (await pair.a.complete_all([jobs[2]], limit=1)).claimed

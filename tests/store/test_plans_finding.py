@@ -37,8 +37,13 @@ SELECT j.id, to_jsonb(j) || jsonb_build_object('serialization_key', CASE WHEN j.
     CASE WHEN j.id < 50 THEN 'odd' ELSE 'no' END,
     j.id > 400, CASE WHEN j.id > 400 THEN now() END
 FROM asyncjobs.jobs AS j WHERE j.status = 'dead' ORDER BY j.id;
+UPDATE asyncjobs.jobs SET workflow_id = CASE WHEN id < 60 THEN 1 ELSE 2 END WHERE status = 'completed';
+INSERT INTO asyncjobs.members (job_id, workflow_id, number, gates)
+SELECT j.id, j.workflow_id, -j.id, '{}' FROM asyncjobs.jobs AS j WHERE j.workflow_id IS NOT NULL;
 """
-CLEAR = "TRUNCATE asyncjobs.jobs; TRUNCATE asyncjobs.serialized_jobs; TRUNCATE asyncjobs.dead_letter_jobs"
+CLEAR = (
+    "TRUNCATE asyncjobs.members; TRUNCATE asyncjobs.jobs; TRUNCATE asyncjobs.serialized_jobs; TRUNCATE asyncjobs.dead_letter_jobs"
+)
 
 
 @pytest.fixture(params=["plans of empty tables", "statistics"])
@@ -52,7 +57,9 @@ async def filled(request: pytest.FixtureRequest, claims: Claims, connection: Con
     plans = await Plans(claims).watch()
     await connection.execute(JOBS)
     if request.param == "statistics":
-        await connection.execute("ANALYZE asyncjobs.jobs, asyncjobs.serialized_jobs, asyncjobs.dead_letter_jobs")
+        await connection.execute(
+            "ANALYZE asyncjobs.jobs, asyncjobs.members, asyncjobs.serialized_jobs, asyncjobs.dead_letter_jobs"
+        )
     yield plans
     await connection.execute(CLEAR)
 
@@ -69,6 +76,10 @@ JOB_FILTERS: list[Any] = [
     {"correlation_id": "none"},
     {"parent_job_id": 1},
     {"parent_job_id": 2},
+    {"workflow": 1},
+    {"workflow": 2},
+    {"workflow": 2, "type": "rare"},
+    {"workflow": 3},
     *({"status": status} for status in ("pending", "completed", "scheduled", "paused", "processing", "dead", "waiting")),
     {"type": "email", "status": "completed"},
     {"type": "rare", "status": "completed"},
@@ -135,11 +146,18 @@ async def test_finding_dead_letters_reads_a_bounded_number_of_rows(filled: Plans
 
 async def test_what_is_rare_is_found_directly(filled: Plans) -> None:
     link = filled.claims.link
+    many = await finding.find(link, {"workflow": 2, "type": "rare"}, before=None, limit=5, look=LOOK)
+    assert many.looked == LOOK, "of a workflow with more the highest ids are looked at, and no others"
     rare: list[Any] = [{"type": "rare"}, {"key": "few"}, {"correlation_id": "few"}, {"acknowledged": False}]
     for which in rare:
         some = await dead_letters.find(link, which, look=4 * LOOK)
         assert (bool(some.dead_letters), some.next, some.looked) == (True, None, len(some.dead_letters)), which
-    rare = [{"correlation_id": "few"}, {"parent_job_id": 1, "status": "pending"}, {"type": "rare", "status": "completed"}]
+    rare = [
+        {"correlation_id": "few"},
+        {"parent_job_id": 1, "status": "pending"},
+        {"type": "rare", "status": "completed"},
+        {"workflow": 1},
+    ]
     for which in rare:
         page = await finding.find(link, which, before=None, limit=100, look=5 * LOOK)
         assert (bool(page.ids), page.next) == (True, None), which

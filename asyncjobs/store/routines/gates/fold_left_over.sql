@@ -1,6 +1,7 @@
--- The folders' statement: fold what was left behind at gates, at most `_limit` of them. `more`: there are others, or some that others have
--- locked. `queues`: where jobs became pending.
-CREATE FUNCTION asyncjobs.fold_left_over(_limit integer, OUT gates integer, OUT queues text[], OUT more boolean) LANGUAGE plpgsql
+-- The folders' statement: fold what was left behind at gates, at most `_limit` of them, but for those `_aside`; or at `_only` these. `more`:
+-- there are others, or some that others have locked. `queues`: of each job that became pending.
+CREATE FUNCTION asyncjobs.fold_left_over(
+    _limit integer, _aside bigint[] DEFAULT '{}', _only bigint[] DEFAULT NULL, OUT gates integer, OUT queues text[], OUT more boolean) LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
 SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -9,16 +10,7 @@ DECLARE
     _releasing bigint[];
     _pending bigint[];
 BEGIN
-    WITH RECURSIVE left_over(gate_id, number) AS (  -- one look for each gate, however much lies there
-        (SELECT a.gate_id, 1 FROM asyncjobs.arrivals AS a ORDER BY a.gate_id LIMIT least(_limit, 1))
-        UNION ALL
-        SELECT n.gate_id, l.number + 1 FROM left_over AS l CROSS JOIN LATERAL (
-            SELECT a.gate_id FROM asyncjobs.arrivals AS a WHERE a.gate_id > l.gate_id ORDER BY a.gate_id LIMIT 1) AS n
-        WHERE l.number < _limit)
-    SELECT array_agg(f.gate_id) INTO _found FROM (
-        SELECT l.gate_id FROM left_over AS l
-        UNION
-        (SELECT g.id FROM asyncjobs.gates AS g WHERE g.releasing ORDER BY g.id LIMIT _limit)) AS f;
+    _found := coalesce(_only, asyncjobs.left_over_gates(_limit, _aside));
     gates := 0;
     more := false;
     IF _found IS NULL THEN
@@ -32,5 +24,5 @@ BEGIN
     END IF;
     gates := cardinality(_ours);
     more := cardinality(_ours) < cardinality(_found) OR cardinality(_found) >= _limit;
-    queues := ARRAY(SELECT DISTINCT j.queue FROM asyncjobs.jobs AS j WHERE j.id = ANY (_pending));
+    queues := ARRAY(SELECT j.queue FROM asyncjobs.jobs AS j WHERE j.id = ANY (_pending));
 END $$;

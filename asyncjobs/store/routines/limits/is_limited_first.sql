@@ -12,7 +12,7 @@ DECLARE
 BEGIN
     IF _ageing IS NULL THEN
         SELECT j.priority, j.place INTO _priority, _place FROM asyncjobs.jobs AS j
-        WHERE j.queue = _queue AND j.status = 'pending' AND j.limit_key IS NULL AND j.suspicion = 0 AND j.type = ANY (_types)
+        WHERE hashtext(j.queue) = hashtext(_queue) AND j.queue = _queue AND j.status = 'pending' AND j.limit_key IS NULL AND j.suspicion = 0 AND j.type = ANY (_types)
         ORDER BY j.priority, j.place LIMIT 1;
     ELSE
         SELECT a.at INTO _at FROM asyncjobs.aged_levels(_queue, _lane, _ageing, 1, _types, _versions, '{}', '{}') AS a;

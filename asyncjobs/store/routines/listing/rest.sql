@@ -6,7 +6,7 @@ CREATE FUNCTION asyncjobs.rest(_j asyncjobs.jobs) RETURNS jsonb LANGUAGE sql VOL
             (_j).requeued_from, (_j).trace_context, (_j).progress, (_j).last_error, (_j).tags, (_j).start_before,
             (_j).keep_payload) > 0
          OR (_j).snoozes <> 0 OR (_j).rescues <> 0
-         OR ((_j).limit_key IS NOT NULL AND ((_j).workflow_id IS NOT NULL OR (_j).on_dead NOT IN ('advance', 'halt')))
+         OR ((_j).limit_key IS NOT NULL AND ((_j).workflow_id IS NOT NULL OR (_j).on_dead IN ('ask', 'ask all')))
     THEN pg_catalog.jsonb_build_array((_j).lane, EXTRACT(epoch FROM asyncjobs.span((_j).timeout)), (_j).snoozes, (_j).rescues, (_j).losses,
         (_j).suspicion, (_j).correlation_id, (_j).parent_job_id, (_j).created_by,
         CASE WHEN (_j).dedup_until IS NULL OR (_j).status <> 'processing' THEN (_j).dedup_key
