@@ -806,7 +806,7 @@ CREATE FUNCTION asyncjobs.announce(_rows asyncjobs.new_job[], _existing integer[
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: ffa21069b723f25d
 
-CREATE FUNCTION asyncjobs.answer_kind(_on_dead text, _workflow_id bigint)
+CREATE FUNCTION asyncjobs.answer_kind(_on_dead text, _workflow_id bigint, _limit_key text)
     RETURNS text
     LANGUAGE sql
     IMMUTABLE PARALLEL SAFE
@@ -971,7 +971,7 @@ CREATE FUNCTION asyncjobs.claim(_runner bigint, _queue text, _lane text, _limit 
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: e8ccbdb9bd1c8d08
+-- body: 73d2c4c4b111ddc1
 
 CREATE FUNCTION asyncjobs.claim_scans(_runner bigint, _versions jsonb, _queues text[], _lanes text[], _limits integer[], _slots integer[], _priorities integer[], _places bigint[], _types text[], _suspects boolean[], _token_base bigint, _token_seq bigint, _probes jsonb)
     RETURNS SETOF asyncjobs.answer
@@ -1387,7 +1387,7 @@ CREATE FUNCTION asyncjobs.finish_completed(_runner bigint, _ids bigint[], _token
     SET enable_mergejoin TO 'off'
     SET lock_timeout TO '100ms'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 3119e91aa2570cf6
+-- body: 62b9a87a963b1e34
 
 CREATE FUNCTION asyncjobs.finish_one(_runner bigint, _id bigint, _token bigint, _result text, _dropped text, _queue text, _types text[], _next_token bigint)
     RETURNS SETOF asyncjobs.answer
@@ -1400,7 +1400,7 @@ CREATE FUNCTION asyncjobs.finish_one(_runner bigint, _id bigint, _token bigint, 
     SET enable_sort TO 'off'
     SET lock_timeout TO '100ms'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 270c6721c6472527
+-- body: df4fd2f51be13364
 
 CREATE FUNCTION asyncjobs.finish_orphan(_id bigint)
     RETURNS bigint[]
@@ -1864,14 +1864,14 @@ CREATE FUNCTION asyncjobs.limit_name(_key text)
     IMMUTABLE PARALLEL SAFE
 -- body: SQL
 
-CREATE FUNCTION asyncjobs.limit_room(_kind text, _name text, _most integer, _picked tid[] DEFAULT '{}'::tid[])
+CREATE FUNCTION asyncjobs.limit_room(_kind text, _name text, _most integer, _picked tid[] DEFAULT '{}'::tid[], _is_cut boolean DEFAULT false)
     RETURNS integer
     LANGUAGE plpgsql
     SET plan_cache_mode TO 'force_generic_plan'
     SET enable_seqscan TO 'off'
     SET enable_bitmapscan TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 57d409ce49f2abf6
+-- body: 1c648369f6e16e60
 
 CREATE FUNCTION asyncjobs.limit_side(_status text)
     RETURNS integer
@@ -2318,7 +2318,7 @@ CREATE FUNCTION asyncjobs.pick_aged(_queue text, _lane text, _ageing bigint, _li
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: bede33cb5bf260a0
 
-CREATE FUNCTION asyncjobs.pick_limited(_queue text, _lane text, _limit integer, _types text[], _suspects boolean, _versions jsonb)
+CREATE FUNCTION asyncjobs.pick_limited(_queue text, _lane text, _limit integer, _types text[], _suspects boolean, _versions jsonb, _is_cut boolean)
     RETURNS tid[]
     LANGUAGE plpgsql
     SET plan_cache_mode TO 'force_generic_plan'
@@ -2326,7 +2326,7 @@ CREATE FUNCTION asyncjobs.pick_limited(_queue text, _lane text, _limit integer, 
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 0235e759f29ae958
+-- body: 3128faaa2ce7191a
 
 CREATE FUNCTION asyncjobs.promote(_batch integer, _from timestamp with time zone, _blocked text[], _aside bigint[] DEFAULT NULL::bigint[], _only bigint[] DEFAULT NULL::bigint[], OUT promoted integer, OUT queues text[], OUT urgent_queues text[], OUT keys text[], OUT next_due_seconds double precision, OUT skipped boolean, OUT reached_at timestamp with time zone, OUT scan_seconds double precision, OUT expired jsonb, OUT opened text[])
     RETURNS record
@@ -2987,7 +2987,7 @@ CREATE FUNCTION asyncjobs.take_leases(_holder text, _held text[], _served text[]
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 0feb1b0f9018c970
 
-CREATE FUNCTION asyncjobs.take_turns(_queue text, _name text, _lane text, _limit integer, _ahead double precision, _types text[], _suspects boolean, _versions jsonb, INOUT _seen text[], INOUT _picked tid[], OUT is_any boolean)
+CREATE FUNCTION asyncjobs.take_turns(_queue text, _name text, _lane text, _limit integer, _ahead double precision, _types text[], _suspects boolean, _versions jsonb, _is_cut boolean, INOUT _seen text[], INOUT _picked tid[], OUT is_any boolean)
     RETURNS record
     LANGUAGE plpgsql
     SET plan_cache_mode TO 'force_generic_plan'
@@ -2997,7 +2997,7 @@ CREATE FUNCTION asyncjobs.take_turns(_queue text, _name text, _lane text, _limit
     SET enable_bitmapscan TO 'off'
     SET enable_sort TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 1b5b3657a612222e
+-- body: fd2b5da49c1e90b8
 
 CREATE FUNCTION asyncjobs.tell(_payload text)
     RETURNS void

@@ -381,7 +381,8 @@ CREATE TABLE asyncjobs.limit_requests (
 --   'lost'  an outcome whose claim was not ours any more (id, token)
 --   'head'  a job of `queue` became pending here and was not claimed here: that queue is to be notified
 --   'gone'  the runner's own row is missing: it was declared dead, nothing was claimed
---   'job'   a claimed job, by scan (its number among the wants, from 1); 'member 7': one of workflow 7; 'ask', 'ask all': one of a stub, by its `on_dead`
+--   'job'   a claimed job, by scan (its number among the wants, from 1); 'member 7': one of workflow 7;
+--           'limit api:7': one of that limit key; 'ask', 'ask all': one of a stub, by its `on_dead`
 --   'due'   in so many seconds (`rest`) a limit's key opens that this call has closed
 --   'expired'  what was ended since it had expired: ids and types in `rest` (routines/expiry)
 -- A type with a name: the server looks it up once, and describes columns that a function declares anew in each call.

@@ -43,7 +43,7 @@ BEGIN
         END IF;
         _heads := _heads || CASE WHEN _members IS NOT NULL THEN asyncjobs.arrive(_members) END;
         IF _freed IS NOT NULL THEN
-            PERFORM asyncjobs.free_permits(_freed, '{}', NULL, NULL);
+            PERFORM asyncjobs.free_permits(ARRAY(SELECT DISTINCT f.key FROM unnest(_freed) AS f(key)), '{}', NULL, NULL);
         END IF;
     END IF;
 
@@ -60,7 +60,7 @@ BEGIN
             _row := NULL; _row.kind := 'gone'; RETURN NEXT _row;
         ELSE
             IF _is_limited THEN
-                _picked := asyncjobs.pick_limited(_queue, NULL, least(_limit, _slots), _types, false, _versions);
+                _picked := asyncjobs.pick_limited(_queue, NULL, least(_limit, _slots), _types, false, _versions, _slots < _limit);
             ELSE
                 _picked := ARRAY(SELECT j.ctid FROM asyncjobs.jobs AS j
                     WHERE hashtext(j.queue) = hashtext(_queue) AND j.queue = _queue AND j.status = 'pending' AND j.limit_key IS NULL AND (j.priority, j.place) > (_from_priority, _from_place)
@@ -75,7 +75,7 @@ BEGIN
                     claim_token = (_token_base << 32) | ((_token_seq + p.number) & 4294967295), updated_at = _now
                 FROM unnest(_picked) WITH ORDINALITY AS p(ctid, number)
                 WHERE j.ctid = p.ctid AND asyncjobs.may_start(j.start_before)
-                RETURNING (asyncjobs.claimed(asyncjobs.answer_kind(j.on_dead, j.workflow_id), 1, j)).*;
+                RETURNING (asyncjobs.claimed(asyncjobs.answer_kind(j.on_dead, j.workflow_id, j.limit_key COLLATE "default"), 1, j)).*;
                 GET DIAGNOSTICS _limit = ROW_COUNT;
                 IF _limit < cardinality(_picked) THEN
                     _row := asyncjobs.expire_pending(1, _queue, NULL, _from_priority, _from_place, _types, false, _versions); RETURN NEXT _row;
