@@ -321,8 +321,8 @@ MUTANTS: tuple[Simulated, ...] = (
     Simulated("an outcome arrives without its token", (
         Change("finish_one", "        _row.kind := 'lost';",
             "        PERFORM asyncjobs.arrive(ARRAY[_id]);\n        _row.kind := 'lost';"),
-        Change("finish_completed", "CASE WHEN _members IS NOT NULL THEN asyncjobs.arrive(_members) END",
-            "asyncjobs.arrive(_ids)"),
+        Change("finish_completed", "CASE WHEN _members IS NOT NULL THEN asyncjobs.arrive_completed(_members) END",
+            "asyncjobs.arrive_completed(_ids)"),
         Change("mark_arrived", " AND s.status = ANY ('{completed,dead,cancelled,gone}'::text[])", ""),
     ), needs=_scene("late members")),
     Simulated("what a cascade ends does not arrive", (
@@ -335,8 +335,7 @@ MUTANTS: tuple[Simulated, ...] = (
         Change("count_arrivals", "PERFORM asyncjobs.take_dependents_back(_closed);", ""),
     ), needs=_flows),
     Simulated("a gate releases although its workflow is cancelled", (
-        Change("release_dependents", "AND w.cancel_requested_at IS NOT NULL)\n        RETURNING",
-               "AND false)\n        RETURNING"),
+        Change("release_dependents", "AND w.cancel_requested_at IS NOT NULL)\n    INTO", "AND false)\n    INTO"),
     ), needs=_flows),
     Simulated("a second attempt spawns anew", (
         Change("spawn_members", "WHERE m.spawned_by = _job", "WHERE m.spawned_by = -_job"),
