@@ -114,13 +114,9 @@ class JobContext(Generic[App_co]):
     `asyncjobs.JobContext`, which users import, is that of an `AsyncJobs`.
     """
 
-    __slots__ = ("_attempt", "_job", "_log", "attempt", "correlation_id", "jobs", "max_attempts", "resources", "spawned")
+    __slots__ = ("_attempt", "_job", "_log", "jobs", "resources", "spawned")
 
     def __init__(self, *, jobs: App_co, attempt: AttemptSide) -> None:
-        claimed = attempt.claimed
-        self.attempt = claimed.attempt
-        self.max_attempts = claimed.max_attempts
-        self.correlation_id = claimed.correlation_id or own_trace(claimed.id)
         self.jobs = jobs
         self.resources: AsyncExitStack | None = None  # what `use` opened; the attempt closes it
         self.spawned = 0  # jobs, by this attempt
@@ -132,6 +128,22 @@ class JobContext(Generic[App_co]):
     def claimed(self) -> Claimed:
         """What was claimed: less than `job`, and there at no cost."""
         return self._attempt.claimed
+
+    @property
+    def attempt(self) -> int:
+        """The number of this attempt, from 1."""
+        return self._attempt.claimed.attempt
+
+    @property
+    def max_attempts(self) -> int:
+        """How many the job has at most."""
+        return self._attempt.claimed.max_attempts
+
+    @property
+    def correlation_id(self) -> str:
+        """The job's, given at its enqueue or its own."""
+        claimed = self._attempt.claimed
+        return claimed.correlation_id or own_trace(claimed.id)
 
     @property
     def job(self) -> Job:

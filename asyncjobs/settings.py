@@ -19,6 +19,7 @@ from asyncjobs.model.retrying import BackoffFunction, Errors, Retrying, checked_
 __all__ = ["Backoff", "Dsn", "Lane", "Queue", "Settings", "check_queues", "check_settings", "config_seconds", "resolve_dsn"]
 
 MAX_CONCURRENCY = 10_000
+_LEAST_AGEING, _MOST_AGEING = 1e-6, 7 * 86_400.0
 _REACH_SECONDS = 10.0
 MAX_ATTEMPTS_DEFAULT = 3  # of the table, too
 
@@ -80,10 +81,12 @@ class Queue:
 
     `lanes` maps a lane to the slots kept for it; together they are at most `concurrency`. `prefetch` jobs, at most 10,000, are
     claimed ahead of the free slots, which saves round trips for very short jobs; `runtime/stock.py` says what that means for
-    them. `total` of its jobs run at once over all runners, whatever each has slots for. ConfigurationError for what cannot be.
+    them. `total` of its jobs run at once over all runners, whatever each has slots for. With `ageing` a level of priority is
+    worth so long a wait, at most a week, so that no job waits for good behind more urgent ones. ConfigurationError for what
+    cannot be.
     """
 
-    __slots__ = ("admitted", "concurrency", "lanes", "name", "prefetch", "total")
+    __slots__ = ("admitted", "ageing_seconds", "concurrency", "lanes", "name", "prefetch", "total")
 
     def __init__(
         self,
@@ -93,12 +96,16 @@ class Queue:
         lanes: Mapping[str, int | Lane] | None = None,
         prefetch: int = 0,
         total: int | None = None,
+        ageing: Duration | None = None,
     ) -> None:
         self.name = check_name("queue", name)
         of = f'queue "{name}": '
         self.concurrency = config_count(concurrency, name=of + "concurrency", least=1, most=MAX_CONCURRENCY)
         self.prefetch = config_count(prefetch, name=of + "prefetch", least=0, most=MAX_CONCURRENCY)
         self.total = None if total is None else config_count(total, name=of + "total", least=1, most=2**31 - 1)
+        self.ageing_seconds = None if ageing is None else config_seconds(ageing, name=of + "ageing", positive=True)
+        if ageing is not None and not _LEAST_AGEING <= (self.ageing_seconds or 0) <= _MOST_AGEING:
+            raise ConfigurationError(f"{of}ageing={ageing} is out of range: give a microsecond to a week.")
         self.lanes: dict[str, Lane] = {
             check_name("lane", lane): slots if isinstance(slots, Lane) else Lane(slots) for lane, slots in (lanes or {}).items()
         }
@@ -109,8 +116,9 @@ class Queue:
             raise ConfigurationError(f"{of}its lanes keep {kept} slots, but concurrency is {self.concurrency}.")
 
     def __repr__(self) -> str:
-        total = "" if self.total is None else f", total={self.total}"
-        return f"Queue({self.name!r}, concurrency={self.concurrency}, lanes={self.lanes}, prefetch={self.prefetch}{total})"
+        more = "" if self.total is None else f", total={self.total}"
+        more += "" if self.ageing_seconds is None else f", ageing={self.ageing_seconds:g}"
+        return f"Queue({self.name!r}, concurrency={self.concurrency}, lanes={self.lanes}, prefetch={self.prefetch}{more})"
 
 
 def check_queues(queues: object) -> dict[str, Queue]:

@@ -91,6 +91,10 @@ def test_alerts_are_those_that_operators_need_with_their_bounds() -> None:
         "AsyncjobsListenerLost": ([">", "2"], None),
         "AsyncjobsLoopStalls": ([">", "0"], None),
         "AsyncjobsClaimsLost": ([">", "0"], None),
+        "AsyncjobsLimitFull": ([">", "0)"], "5m"),
+        "AsyncjobsPermitsIdle": ([">", "120"], "2m"),
+        "AsyncjobsLimitDiffers": ([">", "0"], "30m"),
+        "AsyncjobsKeysThrottled": ([">", "0"], "15m"),
     }
     assert all({"summary", "description"} == rule["annotations"].keys() for rule in rules().values())
 

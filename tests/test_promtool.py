@@ -23,6 +23,7 @@ _OLDEST = 'asyncjobs_oldest_age_seconds{queue="mail", type="email", status="%s"}
 _ATTEMPTS = 'asyncjobs_attempts_total{queue="mail", type="email", outcome="%s"}'
 _SLOTS = 'asyncjobs_%s{queue="mail", lane="fast", instance="%s"}'
 _STATE = 'asyncjobs_breaker_state{service="mail-service", state="%s"}'
+_LIMIT = 'asyncjobs_limit_%s{limit="%s", queue=""}'
 _HELD = 'asyncjobs_lease_held{duty="promote", instance="%s"}'
 
 #: Alert -> when it is looked at, series that keep it silent until then or for good, and series that it is sent for.
@@ -77,6 +78,24 @@ CASES: dict[str, tuple[str, dict[str, str], dict[str, str]]] = {
     "AsyncjobsClaimsLost": (
         "30m", {'asyncjobs_claims_lost_total{during="ack"}': "3x40"}, {'asyncjobs_claims_lost_total{during="ack"}': "0x20 1x20"},
     ),
+    # Full and nobody waits for long; and old jobs where one more may run, beside another limit that is full.
+    "AsyncjobsLimitFull": (
+        "20m",
+        {_LIMIT % ("running", "a"): "5x40", _LIMIT % ("total", "a"): "5x40", _LIMIT % ("oldest_age_seconds", "a"): "900x40",
+         _LIMIT % ("running", "b"): "4x40", _LIMIT % ("total", "b"): "5x40", _LIMIT % ("oldest_age_seconds", "b"): "901x40"},
+        {_LIMIT % ("keys_full", "a"): "1x40", _LIMIT % ("running", "a"): "4x40", _LIMIT % ("total", "a"): "Inf+0x40",
+         _LIMIT % ("oldest_age_seconds", "a"): "901x40"},
+    ),
+    "AsyncjobsPermitsIdle": (
+        "5m", {_LIMIT % ("idle_seconds", "a"): "120x40"}, {_LIMIT % ("idle_seconds", "a"): "121x40"},
+    ),
+    "AsyncjobsLimitDiffers": (
+        "40m", {_LIMIT % ("differing", "a"): "1x20 0x20"}, {_LIMIT % ("differing", "a"): "1x40"},
+    ),
+    "AsyncjobsKeysThrottled": (
+        "20m", {_LIMIT % ("keys_throttled", "a"): "1x10 0x30", _LIMIT % ("keys_closed", "a"): "9x40"},
+        {_LIMIT % ("keys_throttled", "a"): "1x40"},
+    ),
 }  # fmt: skip
 
 
@@ -103,7 +122,7 @@ def told(tmp_path: Path, name: str, at: str, series: dict[str, str], *, sent: bo
 def test_prometheus_takes_the_alert_rules() -> None:
     done = promtool("check", "rules", "--lint=all", "--lint-fatal", str(ALERTS))
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "17 rules found" in done.stdout
+    assert "21 rules found" in done.stdout
 
 
 def test_prometheus_takes_every_expression_of_the_dashboard(tmp_path: Path) -> None:
@@ -143,6 +162,11 @@ def test_alert_is_sent_for_what_it_is_about_and_for_nothing_below_its_bound(name
 
 
 def test_alerts_wait_for_as_long_as_they_say(tmp_path: Path) -> None:
-    for name, early in (("AsyncjobsManyPending", "4m"), ("AsyncjobsLaneBusy", "1m"), ("AsyncjobsDeadLetters", "59m")):
+    for name, early in (
+        ("AsyncjobsManyPending", "4m"),
+        ("AsyncjobsLaneBusy", "1m"),
+        ("AsyncjobsDeadLetters", "59m"),
+        ("AsyncjobsKeysThrottled", "14m"),
+    ):
         done = told(tmp_path, name, early, CASES[name][2], sent=False)
         assert done.returncode == 0, done.stdout + done.stderr

@@ -36,7 +36,10 @@ def _as_said(queue: Queue, match: re.Match[str]) -> Queue:
     if match["lanes"]:
         said = dict(lane.rsplit(":", 1) for lane in match["lanes"].split("/")[1:])
         lanes = {lane: _lane(int(slots), queue.lanes.get(lane)) for lane, slots in said.items()}
-    return Queue(queue.name, concurrency=int(match["slots"]), lanes=lanes, prefetch=queue.prefetch)
+    return Queue(
+        queue.name, concurrency=int(match["slots"]), lanes=lanes, prefetch=queue.prefetch, total=queue.total,
+        ageing=queue.ageing_seconds,
+    )  # fmt: skip
 
 
 def _lane(slots: int, former: Lane | None) -> Lane:

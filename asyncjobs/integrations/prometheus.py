@@ -50,8 +50,10 @@ _LIMITS: Final[Mapping[str, tuple[str, Callable[[LimitRow], float]]]] = {
         lambda one: inf if one.total is None else one.total,
     ),
     "waiting": ("Jobs that wait for a permit, at most 10,000", lambda one: one.waiting),
+    "oldest_age_seconds": ("Age of the oldest of them", lambda one: one.oldest_age_seconds),
     "keys_full": ("Keys of which as many run as may", lambda one: one.full_keys),
     "keys_closed": ("Keys that are closed by their rate or by a service", lambda one: one.closed_keys),
+    "keys_throttled": ("Of these those that a service has closed", lambda one: one.throttled_keys),
     "idle_seconds": ("For how long a job has waited for a permit that is free, at most", lambda one: one.idle_seconds),
     "differing": ("Runners that declare it otherwise than what counts", lambda one: len(one.differing)),
 }

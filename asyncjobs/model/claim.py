@@ -14,8 +14,16 @@ from asyncjobs.model.status import FINAL, Status
 from asyncjobs.model.storable import cut, in_ascii
 from asyncjobs.model.trace import own_trace
 
-#: Where a scan starts when it starts at the front: before every (priority, place).
-FRONT: Final = (-1, -1)
+#: Where a scan starts when it starts at the front: before every (priority, place), whatever priority SQL has given a job.
+FRONT: Final = (-32768, -1)
+#: Instead of a priority: the scan takes jobs by age, from the front; the place is what a level of priority is worth, in us.
+AGED: Final = -32769
+
+
+def is_front(start: tuple[int, int]) -> bool:
+    """Whether a scan that starts there, and comes back short, has seen everything."""
+    return start <= FRONT
+
 
 _1970: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -165,11 +173,12 @@ class Finished(msgspec.Struct, frozen=True):
 
     claimed: list[Claimed]
     lost: list[int]  # tokens of acks whose claim was not ours any more
-    heads: list[str]  # queues in which a job became pending (given back, a key's next head) and was not claimed by this call
+    heads: list[str]  # the queue of each job that became pending (given back, a next head), and was not claimed by this call
     gone: bool  # the runner's own row is missing: it was declared dead
     asking: list[tuple[Claimed, str]] = []  # claimed jobs of stubs, with their `on_dead`: their handlers are to be asked
     expired: list[tuple[int, str]] = []  # ids and types of jobs that this call has ended instead of claiming them
     due_seconds: float | None = None  # until a key opens that this call has closed by its limit's rate
+    for_all: frozenset[str] = frozenset()  # of these queues: keys of limits were opened there, or suspects are there
     past: dict[int, tuple[int, int]] = {}  # by scan that met such: behind which (priority, place) others may start
 
     def by_scan(self, scans: int) -> list[list[Claimed]]:

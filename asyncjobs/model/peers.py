@@ -18,10 +18,13 @@ _MASK: Final = (1 << 64) - 1
 
 
 class Lot(msgspec.Struct, frozen=True):
-    """What a notification says of jobs that became pending: how many, and the random number that says who is called."""
+    """What a notification says of jobs that became pending: how many, the random number that says who is called, and how many
+    runners in a row have passed them on, since they could claim none.
+    """
 
     count: int
     draw: int
+    passes: int = 0
 
 
 class Peers:

@@ -9,13 +9,15 @@ and every scan walks them (0.15 µs each: 25,000 claims/s fell to 4,900/s after 
 * a scan starts at the front when `max(100 ms, 20 × what the last front scan took)` has passed since that one;
 * whoever makes something pending that may belong before it gives a hint.
 
+The scans of a queue that has ageing take jobs by age (`store/routines/finish/pick_aged.sql`), and always start at the front.
+
 A start belongs to one scan (a queue, or one lane of it) and moves only when that scan was filled. A hint is served by the answer
 of a scan that began at the front after it was given: a call that fails has served nobody.
 """
 
 from typing import Final
 
-from asyncjobs.model.claim import FRONT
+from asyncjobs.model.claim import AGED, FRONT, is_front
 
 _LEAST_SECONDS: Final = 0.1
 #: What is looked for again and again is not looked for before so many times its cost: it takes a twentieth of the time at most.
@@ -25,10 +27,12 @@ COST_RATIO: Final = 20.0
 class ScanStart:
     """The start of one scan. Not thread-safe: it belongs to its coordinator."""
 
-    __slots__ = ("_front_at", "_front_cost", "_hints", "_served", "_serving", "_start")
+    __slots__ = ("_front", "_front_at", "_front_cost", "_hints", "_served", "_serving", "_start")
 
-    def __init__(self) -> None:
-        self._start = FRONT
+    def __init__(self, ageing_seconds: float | None = None) -> None:
+        #: Where the front is; that of a scan by age is all that there is.
+        self._front = FRONT if ageing_seconds is None else (AGED, round(ageing_seconds * 1_000_000))
+        self._start = self._front
         self._hints = 0
         self._serving = 0  # the hints that had been given when the scan that is under way began
         self._served = 0
@@ -44,11 +48,16 @@ class ScanStart:
         due = now - self._front_at >= max(_LEAST_SECONDS, COST_RATIO * self._front_cost)
         if self._hints > self._served or due:
             self._serving = self._hints
-            return FRONT
+            return self._front
         return self._start
 
     def made(self, start: tuple[int, int], *, full: bool, last: tuple[int, int] | None, at: float, seconds: float) -> None:
         """The scan that began at `at` and took `seconds`: whether it was filled, and the last row it returned."""
-        if start == FRONT:
+        if is_front(start):
             self._front_at, self._front_cost, self._served = at, seconds, self._serving
-        self._start = last if full and last is not None else FRONT
+        self._start = last if full and last is not None and self._front == FRONT else self._front
+
+    @property
+    def front(self) -> tuple[int, int]:
+        """The start of a scan that sees everything."""
+        return self._front

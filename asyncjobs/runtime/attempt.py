@@ -407,7 +407,7 @@ class Attempt:
     def _see_whether_it_may_begin(self) -> None:
         if self.cancel_reason is not None or not self._surroundings.may_begin():
             raise ClaimLost(f"job {self.claimed.id} does not begin here: its claim may be another's by now.")
-        if has_expired(self.claimed):
+        if self.claimed.expires_epoch is not None and has_expired(self.claimed):
             raise ClaimLost(f"job {self.claimed.id} does not begin here: it has expired.")
 
     @property

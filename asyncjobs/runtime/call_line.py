@@ -1,15 +1,14 @@
 """The call line: the one conversation of a runner with the database about its jobs. Outcomes out, claims in, one call at a time.
 
-It is built like the line of enqueues: coordinators and actors hand in outcomes (`put`) and scans (`submit`), and while one call
+It is built like the line of enqueues: coordinators and actors hand in outcomes (`put`) and scans (`hand_in`), and while one call
 is on its way the next gathers (no timers, no added latency). One connection. The line knows nothing of slots, lanes and keys, but
 that a scan may name the outcome whose key's next job it is meant for. What is asked of it and answered: `orders.py`; what is
 claimed and unwritten: `ledger.py`. What may happen to a call, and what follows:
 
-1. It answers. Outcomes it names as lost had lost their claim. Claimed jobs go to the order that asked for them: a task that waits
-   (`submit`) goes on with them, and an order that was handed in (`hand_in`) starts them in the same step. What was claimed for a
-   submitter that waits no more is given back; so is, due at once, what a call claimed that was answered under an id that this
-   runner does not have any more, or so late that others may have taken its jobs (the process was frozen). Queues whose next head
-   became pending here without being claimed here are announced.
+1. It answers. Outcomes it names as lost had lost their claim. Claimed jobs go to the order that asked for them, which starts them
+   in the same step. What was claimed for an order that is over by then is given back; so is, due at once, what a call claimed
+   that was answered under an id that this runner does not have any more, or so late that others may have taken its jobs (the
+   process was frozen). Queues whose next head became pending here without being claimed here are announced.
 2. The answer never comes: `doubt.py`.
 3. The server refuses an outcome, with an error that does not pass. The batch is cut in halves, without scans, until the bad one
    is alone. If its values are at fault (they cannot be stored) `storable` is written in its place. What is refused even so is set
@@ -48,7 +47,7 @@ from asyncjobs.runtime.doubt import Doubt
 from asyncjobs.runtime.expiry import tell_expired, with_deadlines
 from asyncjobs.runtime.ledger import Ledger
 from asyncjobs.runtime.locked import Locked
-from asyncjobs.runtime.orders import Looks, NoAnswer, Order, Scanned, Scans, found_by, hand_out, merged, refuse
+from asyncjobs.runtime.orders import Looks, NoAnswer, Order, found_by, hand_out, merged, refuse
 from asyncjobs.runtime.probation import Probation
 from asyncjobs.runtime.service import backoff_seconds
 from asyncjobs.runtime.statements import Statements
@@ -110,6 +109,7 @@ class CallLine:
         self._has_many = has_many  # submitters that end and ask in the same turn of the loop
         self._orders: list[Order] = []
         self._looks = Looks()
+        self._goes_at_once = False
         self._has_run = False
         self._is_registered, self._is_away = True, False
         self._open = asyncio.Event()
@@ -132,26 +132,17 @@ class CallLine:
         if self._alarm.is_asleep:
             self._alarm.wake()
 
-    def hand_in(self, order: Order) -> None:
-        """Make these scans with the next call. A closed line refuses them at once."""
+    def hand_in(self, order: Order, *, at_once: bool = False) -> None:
+        """Make these scans with the next call. A closed line refuses them at once. `at_once`: the call needs not wait for others
+        that the last one answered.
+        """
         if not self._open.is_set():
             order.refused()
             return
         self._orders.append(order)
+        self._goes_at_once = self._goes_at_once or at_once
         if self._alarm.is_asleep:
             self._alarm.wake()
-
-    async def submit(self, acks: Sequence[Ack], scans: Sequence[Scan]) -> list[Scanned]:
-        """Write these and make these scans, in one call with what others want; NoAnswer when it fails."""
-        for ack in acks:
-            self.put(ack)
-        order = Scans(asyncio.get_running_loop().create_future(), scans)
-        self.hand_in(order)
-        try:
-            return await order.answer  # type: ignore[no-any-return]
-        except asyncio.CancelledError:
-            self.give_back(order.claimed)  # it came, and no part is going to start these
-            raise
 
     async def look(self, lanes: Sequence[tuple[str, str | None]]) -> set[tuple[str, str | None]]:
         """Those of them (queue and lane) that have something which a scan would find if it were not locked."""
@@ -252,7 +243,7 @@ class CallLine:
 
     async def _wait_for_work(self) -> None:
         """Wait until there is something to do, and those have had their say who may add to it."""
-        has_slept = False
+        has_turned = False
         while True:
             now = self.turned_at = time.monotonic()
             if not self._open.is_set() and self._may_claim():
@@ -260,10 +251,13 @@ class CallLine:
             aside_due_at = min(self._ledger.aside_due_at, self._locked.due_at)
             if self._locked.has_others() or self._orders or self._looks or self._doubt.is_due(now) or aside_due_at <= now:
                 break
-            has_slept = True
+            if not has_turned:  # what the last call started may have ended by then: so a sleep is spared
+                has_turned = True
+                await asyncio.sleep(0)
+                continue
             seconds = _TURN_SECONDS if self._open.is_set() else _CLOSED_TURN_SECONDS
             await self._alarm.sleep(min(self._doubt.due_at, aside_due_at, now + seconds))
-        await self._gather(has_slept=has_slept)
+        await self._gather(has_turned=has_turned)
 
     def _may_claim(self) -> bool:
         is_ready = self._is_registered and not self._is_away
@@ -276,12 +270,12 @@ class CallLine:
         refuse(orders)
         self._looks.refuse()
 
-    async def _gather(self, *, has_slept: bool) -> None:
+    async def _gather(self, *, has_turned: bool) -> None:
         """Those that the last call answered have their say before the next one, and many queues end and ask together: the loop
         turns once. While so much was claimed ahead that nothing is urgent, attempts that end without waiting for anything join
         the call, as long as each turn brings some.
         """
-        if self._has_many or not has_slept:
+        if self._has_many or not (has_turned or self._goes_at_once):
             await asyncio.sleep(0)
         while self._is_ample() and not self._orders:
             before = len(self._ledger.unwritten)
@@ -313,7 +307,7 @@ class CallLine:
             await asyncio.sleep(0)  # a coordinator that looked may have jobs to ask for: they go with the outcomes of this turn
         if self._orders and not self._may_claim():
             self._close()
-        orders, self._orders = self._orders, []
+        orders, self._orders, self._goes_at_once = self._orders, [], False
         try:
             await self._make_call([order for order in orders if not order.is_over])
         finally:
@@ -341,7 +335,7 @@ class CallLine:
             orders, finished = [], msgspec.structs.replace(finished, gone=False)
         with self._doubt.until_taken_in(acks):
             self._deliver(orders, scans, probes, finished, sent_at)
-        await self._take_written(acks, finished)
+            await self._take_written(acks, finished)
 
     async def _call(self, acks: Sequence[Ack], send: Callable[[], Awaitable[Finished]]) -> Finished:
         began_at, sent_at = time.monotonic(), boottime()
@@ -404,14 +398,12 @@ class CallLine:
 
     async def _take_written(self, acks: Sequence[Ack], finished: Finished) -> None:
         """Tell of the queues that have something now and of what has expired, and settle the outcomes."""
-        with self._doubt.until_taken_in(acks):
-            for queue in finished.heads:
-                self._wakes.pending(queue)
-            if finished.expired:
-                tell_expired(finished.expired, self._wakes, self._events)
-            if finished.due_seconds is not None:
-                self._wakes.due_in(finished.due_seconds, in_process_only=True)
-            await self._doubt.settle(acks, frozenset(finished.lost))
+        self._wakes.became_pending(finished.heads, for_all=finished.for_all)
+        if finished.expired:
+            tell_expired(finished.expired, self._wakes, self._events)
+        if finished.due_seconds is not None:
+            self._wakes.due_in(finished.due_seconds, in_process_only=True)
+        await self._doubt.settle(acks, frozenset(finished.lost))
 
     def _is_refusal(self, error: Exception) -> bool:
         """Whether the server has refused the call: then nothing was written. Errors of this side, after an answer, are none."""
@@ -442,7 +434,8 @@ class CallLine:
                 else:
                     await self._isolate(part, error)
             else:
-                await self._take_written(part, finished)
+                with self._doubt.until_taken_in(part):
+                    await self._take_written(part, finished)
 
     async def _set_aside(self, acks: Sequence[Ack], error: Exception) -> None:
         """A lock was not let go in time: find what it holds up."""

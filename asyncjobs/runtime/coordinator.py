@@ -14,7 +14,10 @@ and nowhere else, but for the next job of a key, for which its actor takes a slo
 3. A freed slot is no reason by itself: when the last scan came back short, nothing was there. But the end of a workflow's
    member is one: it may make others pending in the call that writes it, and these start there. And a hungry lane asks again at
    once when a slot becomes free, so a slot never stays empty while work is known to wait (P4). The coordinator is woken before
-   the line is, so that what is claimed for the slot goes with the outcome.
+   the line is, so that what is claimed for the slot goes with the outcome. What is claimed starts in the step in which the line
+   has read it, and its coordinator goes on behind the first steps of these attempts: slots of those that end at once are asked
+   for with the others. (Two calls would take turns with half of the slots each.) What is to wait here for a slot is asked for in
+   the very same step, so that the server has nothing to wait for.
 4. Rows that are locked (another runner's claim, a verb, a stranger's transaction) are skipped, not absent, and nobody
    notifies when they are let go. So a scan that came back short is followed by a look whether anything is there that it would
    have taken: after 20 ms while other runners live, else after 0.2 s; one look for all scans of that time, since it costs less
@@ -38,6 +41,7 @@ than 0.1 s, and nothing has woken the coordinator since. That is for the actors 
 import asyncio
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from math import inf
 from operator import attrgetter
@@ -45,7 +49,7 @@ from typing import Final, Protocol
 
 import msgspec
 
-from asyncjobs.model.claim import FRONT, Ack, Claimed, Scan
+from asyncjobs.model.claim import Ack, Claimed, Scan, is_front
 from asyncjobs.model.peers import Lot
 from asyncjobs.model.scan import ScanStart
 from asyncjobs.runtime.alarm import Alarm
@@ -57,7 +61,7 @@ from asyncjobs.runtime.clock import TIMER_MARGIN_SECONDS, boottime
 from asyncjobs.runtime.definition import JobDefinition
 from asyncjobs.runtime.expiry import has_expired
 from asyncjobs.runtime.herd import LOOKS_AFTER_SECONDS, Herd, Place, alone
-from asyncjobs.runtime.orders import NoAnswer, Scanned, order_of
+from asyncjobs.runtime.orders import NoAnswer, Scanned, aged_order, order_of
 from asyncjobs.runtime.polling import Polling
 from asyncjobs.runtime.probation import Probation
 from asyncjobs.runtime.slots import Slots, SlotsError
@@ -101,7 +105,9 @@ class Shared(msgspec.Struct, frozen=True, kw_only=True):
     note: Callable[[Attempt, Ack], None]  # for the roll-ups
     others: Callable[[], int]  # other runners that may hold rows locked
     place: Place = alone  # among its peers, of a lot
-    tell: Callable[[str, int | None], None] = lambda *_: None  # the others, of so many jobs of a queue, or all of them
+    tell: Callable[[str, int | None, int], None] = lambda *_: (
+        None
+    )  # the others, of so many jobs of a queue, passed on so often; or all
     budget: Budget | None = None  # None: it starts as many jobs as there are
 
 
@@ -110,13 +116,40 @@ class LaneSlots:
 
     __slots__ = ("is_asking", "name", "reason", "seen", "slots", "start")
 
-    def __init__(self, name: str | None, size: int) -> None:
+    def __init__(self, name: str | None, size: int, ageing_seconds: float | None = None) -> None:
         self.name = name
         self.slots = Slots(size)
-        self.start = ScanStart()
+        self.start = ScanStart(ageing_seconds)
         self.reason = 0  # calls that had been sent when there was the last reason to look
         self.seen = -1  # the number of the last call that saw everything
         self.is_asking = False  # a scan has its free slots
+
+
+class Claim:
+    """The scans of a coordinator, on their way through the line, and the slots that are theirs."""
+
+    head_of = None
+
+    def __init__(
+        self, coordinator: "Coordinator", scans: Sequence[Scan], taken: dict[str | None, int], answers_for: float, *,
+        is_only_called: bool,
+    ) -> None:  # fmt: skip
+        self.scans = scans
+        self.taken = taken  # free slots, by lane, for what is claimed
+        self.answers_for = answers_for  # jobs (`runtime/herd.py`)
+        self.is_only_called = is_only_called
+        self.is_over = False
+        self._coordinator = coordinator
+
+    def answered(self, found: list[Scanned]) -> None:
+        """Start what was claimed."""
+        self.is_over = True
+        self._coordinator.take_in(self, found)
+
+    def refused(self) -> None:
+        """The call failed, or was not made."""
+        self.is_over = True
+        self._coordinator.take_in(self, ())
 
 
 class Coordinator:
@@ -125,9 +158,13 @@ class Coordinator:
     def __init__(self, queue: Queue, shared: Shared) -> None:
         self.queue = queue.name
         self.concurrency = queue.concurrency
-        self.general = LaneSlots(None, queue.concurrency - sum(lane.slots for lane in queue.lanes.values()))
+        ageing = queue.ageing_seconds
+        self._order = order_of if ageing is None else aged_order(ageing)
+        self.general = LaneSlots(None, queue.concurrency - sum(lane.slots for lane in queue.lanes.values()), ageing)
         #: Kept slots are filled first, so that general ones stay free for the others.
-        self.lanes: dict[str | None, LaneSlots] = {name: LaneSlots(name, lane.slots) for name, lane in queue.lanes.items()}
+        self.lanes: dict[str | None, LaneSlots] = {
+            name: LaneSlots(name, lane.slots, ageing) for name, lane in queue.lanes.items()
+        }
         self._budget = shared.budget
         self.stock = Stock(queue.prefetch if self.general.slots.size and self._budget is None else 0, tuple(queue.lanes))
         self.lanes[None] = self.general
@@ -136,6 +173,8 @@ class Coordinator:
         self._shared = shared
         self._line = shared.line
         self._alarm = Alarm()
+        self._has_answer = asyncio.Event()  # cleared while a claim is on its way through the line
+        self._has_answer.set()
         self._herd = Herd(queue.concurrency, place=shared.place, tell=partial(shared.tell, queue.name), others=shared.others)
         self._is_only_called = False  # whether nothing but being called was a reason since the last scan
         self._looked_at = -inf  # when the last look was sent
@@ -157,20 +196,20 @@ class Coordinator:
             self._budget.watch(self._alarm.wake)
         while not self.is_stopped:
             lanes = await self._await_reason()
-            try:
-                if lanes:
-                    await self._claim(lanes)
-                elif self._is_look_due:
+            if lanes:
+                self._claim(lanes)
+            elif self._is_look_due:
+                with suppress(NoAnswer):  # the line says when it is worth while to ask again
                     await self._look_for_skipped()
-            except NoAnswer:
-                pass  # the line says when it is worth while to ask again
 
     async def _await_reason(self) -> list[LaneSlots]:
         """Wait for a reason to look, and a free slot; the lanes that have both."""
         while True:
             self._shared.polling.begin()
+            while not self._has_answer.is_set():
+                await self._has_answer.wait()
             await self._line.wait_open()
-            lanes = self._hungry()
+            lanes = [] if self.is_stopped else self._hungry()
             if lanes or self._is_look_due or self.is_stopped:
                 return lanes
             await self._alarm.sleep(inf)
@@ -183,35 +222,40 @@ class Coordinator:
         return [lane for lane in unseen if lane.slots.free or self._room(lane)]
 
     def _room(self, lane: LaneSlots) -> int:
-        return self.stock.room if lane is self.general else 0
+        return self.stock.room if self.stock.most and lane is self.general else 0
 
-    async def _claim(self, lanes: Sequence[LaneSlots]) -> None:
+    def _claim(self, lanes: Sequence[LaneSlots], *, at_once: bool = False) -> None:
+        """Ask for jobs. What is claimed starts in the step in which the line has read it."""
         taken = {lane.name: lane.slots.take_free() for lane in lanes}
-        scans: list[Scan] = []
-        started = 0
         for lane in lanes:
             lane.is_asking = True
-        is_only_called, self._is_only_called = self._is_only_called, False
-        answers_for = self._herd.begin()
-        found: Sequence[Scanned] = ()
+        self._has_answer.clear()
+        claim = Claim(self, self._scans(lanes, taken), taken, self._herd.begin(), is_only_called=self._is_only_called)
+        self._is_only_called = False
+        self._line.hand_in(claim, at_once=at_once)
+
+    def take_in(self, claim: "Claim", found: Sequence[Scanned]) -> None:
+        """Start what a claim has found (nothing: it was not answered), and give back the slots that are left of its own."""
+        started = 0
         try:
-            scans = self._scans(lanes, taken)
-            found = await self._line.submit((), scans)
-            needs_look = not is_only_called or answers_for > sum(len(one.jobs) for one in found)
-            for scan, one in zip(scans, found, strict=True):
+            needs_look = not claim.is_only_called or claim.answers_for > sum(len(one.jobs) for one in found)
+            for scan, one in zip(claim.scans, found, strict=bool(found)):
                 self._saw(scan, one, needs_look=needs_look)
                 for job in self.startable(one.jobs):
-                    started += self._start_or_stock(job, scan, taken)
+                    started += self._start_or_stock(job, scan, claim.taken)
         finally:
-            for lane in lanes:
-                lane.is_asking = False
-                lane.slots.give_back(taken[lane.name])
+            for name, slots in claim.taken.items():
+                self.lanes[name].is_asking = False
+                self.lanes[name].slots.give_back(slots)
             if self._budget is not None:
                 self._budget.started(started)
-                self._budget.give_back(sum(scan.limit for scan in scans) - started)
-            self._herd.end(answers_for, found, can_claim=self._can_claim())
-        if started and self._hungry():
-            await asyncio.sleep(0)  # what ends without waiting for anything gives its slot to the next scan, too
+                self._budget.give_back(sum(scan.limit for scan in claim.scans) - started)
+            self._herd.end(claim.answers_for, found, can_claim=self._can_claim())
+            self._has_answer.set()
+        if self.stock.most and found and not self.is_stopped:
+            lanes = self._hungry()
+            if lanes and not any(lane.slots.free for lane in lanes):
+                self._claim(lanes, at_once=True)
 
     def _scans(self, lanes: Sequence[LaneSlots], taken: Mapping[str | None, int]) -> list[Scan]:
         now, limit = time.monotonic(), _as_many if self._budget is None else self._budget.take
@@ -224,7 +268,7 @@ class Coordinator:
     def _saw(self, scan: Scan, found: Scanned, *, needs_look: bool) -> None:
         lane = self.lanes[scan.lane]
         lane.start.made(found.start, full=found.is_full, last=found.last, at=found.sent_at, seconds=found.seconds)
-        if not found.is_full and found.start == FRONT:
+        if not found.is_full and is_front(found.start):
             lane.seen = found.call
             if lane is self.general:
                 self._short_at = found.sent_at
@@ -274,11 +318,11 @@ class Coordinator:
             self.wake(front=front)
         elif is_own:  # it was woken, and has looked if it could
             if called > 0 and not self._can_claim() and not self.general.is_asking:
-                self._herd.call_all()
+                self._herd.answer_for(called, passes=lot.passes, can_claim=False)
         elif called > 0:
             self._is_only_called = self._is_only_called or not self._is_hungry
             self._note(self.lanes.values(), front=front)
-            self._herd.answer_for(called, can_claim=self._can_claim() or self.general.is_asking)
+            self._herd.answer_for(called, passes=lot.passes, can_claim=self._can_claim() or self.general.is_asking)
         else:
             self._note([lane for lane in self.lanes.values() if not (lane.slots.free or lane.is_asking)], front=front)
             if called < 0:
@@ -382,7 +426,7 @@ class Coordinator:
         if self.is_stopped:
             self._line.give_back(claimed)
             return ()
-        ordered = sorted(claimed, key=order_of)
+        ordered = sorted(claimed, key=self._order)
         if claimed and claimed[0].suspicion:  # it must not wait for a slot
             ordered.sort(key=_suspicion, reverse=True)
         return ordered

@@ -107,8 +107,7 @@ class Folder:
                 if not is_lock_timeout(error):
                     raise
                 continue  # somebody is at it, or the next sweep is
-            for queue in queues:
-                self._wakes.pending(queue)
+            self._wakes.became_pending(queues)
 
     @property
     def refused(self) -> int:
@@ -119,5 +118,4 @@ class Folder:
         self._tell(await workflows.fold(link, only=gates))
 
     def _tell(self, fold: workflows.Fold) -> None:
-        for queue in fold.queues:
-            self._wakes.pending(queue, front=True)
+        self._wakes.became_pending(fold.queues, urgent=fold.queues)

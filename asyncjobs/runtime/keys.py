@@ -137,8 +137,7 @@ class Advancer:
             self._put_later(batch[key])
         if done.count:
             self._events.emit(KeysAdvanced(count=done.count))
-        for queue in done.queues:
-            self._wakes.pending(queue)
+        self._wakes.became_pending(done.queues)
 
     def _put_later(self, wanted: DueKey) -> None:
         wanted.tries += 1
@@ -151,7 +150,7 @@ class HandOver:
     """Slots that were taken for next heads, on their way through the line: each ends in an attempt, or is free again."""
 
     def __init__(self, coordinator: Coordinator, slots: int, head_of: Ack | None) -> None:
-        self.scans = (Scan(coordinator.queue, None, slots),)
+        self.scans = (Scan(coordinator.queue, None, slots, coordinator.general.start.front),)
         self.head_of = head_of
         self.is_over = False
         self._coordinator = coordinator

@@ -13,13 +13,14 @@ enqueue (in it, enqueues of 16 connections took 2.8 times as long). Instead:
    may hear a notification twice, never not at all while this process lives. What can never be sent (it does not fit) is
    dropped.
 4. Of a queue the numbers of jobs are added up, and each statement draws lots for them (`runtime/herd.py`); what was marked
-   without a number calls all.
+   without a number calls all. Those that were passed on so many times are added up by themselves.
 5. A process that dies between its commit and its NOTIFY leaves listeners to their poll interval. That is the bound of P6, and
    the reason why nothing but latency may depend on a notification.
 """
 
 import asyncio
-from typing import ClassVar
+import re
+from typing import ClassVar, Final
 
 from asyncjobs.model.chance import CHANCE
 from asyncjobs.model.peers import LOTS
@@ -32,6 +33,8 @@ _LONGEST_BYTES = 7999
 #: A number of jobs, and a lot.
 _LOT_BYTES = 21
 _MOST_JOBS = 10**9
+#: Of a queue: how many jobs it is marked with, and how often they were passed on.
+_MARK: Final = re.compile(r"([qf])([1-9][0-9]*)((?:\.[0-9])?):(.*)", re.ASCII | re.DOTALL)
 
 #: Between the beginnings of two statements, at least: so long, and so many times as long in a stream of marks.
 _APART_SECONDS = 0.001
@@ -132,10 +135,8 @@ def times_apart(times: int, marks: int) -> int:
 
 def _counted(payload: str) -> tuple[str, int]:
     """A queue, and of how many jobs it was marked."""
-    kind, _, queue = payload.partition(":")
-    if len(kind) > 1 and kind[0] in "qf" and kind[1:].isdecimal():
-        return f"{kind[0]}:{queue}", min(int(kind[1:]), _MOST_JOBS)
-    return payload, 0
+    mark = _MARK.fullmatch(payload)
+    return (payload, 0) if mark is None else (f"{mark[1]}{mark[3]}:{mark[4]}", min(int(mark[2]), _MOST_JOBS))
 
 
 def _with_lot(payload: str, count: int) -> str:

@@ -2,14 +2,14 @@
 
 Coordinators and actors hand in orders. The scans of one call are merged, one for each queue and lane, from the foremost start;
 what such a scan claimed is shared out among its submitters in the order in which they came. An order is answered or refused
-once, in a step of the line. What was claimed for a submitter that waits no more is given back. Coordinators ask for looks, too:
+once, in a step of the line. What was claimed for one that is over by then is given back. Coordinators ask for looks, too:
 whether a scan that came back short has skipped something.
 """
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Container, Mapping, Sequence
 from operator import attrgetter
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 import msgspec
 
@@ -17,6 +17,12 @@ from asyncjobs.model.claim import Ack, Claimed, Finished, Scan
 
 #: In which order jobs are claimed and start.
 order_of: Final = attrgetter("priority", "place")
+
+
+def aged_order(ageing_seconds: float) -> Callable[[Claimed], tuple[float, int, int]]:
+    """The same where the queue has ageing."""
+    return lambda job: (job.run_epoch + job.priority * ageing_seconds, job.priority, job.place)
+
 
 #: A queue, and one of its lanes or none.
 LaneName = tuple[str, str | None]
@@ -63,40 +69,22 @@ class Order(Protocol):
         """The call failed, or was not made."""
 
 
-class _Awaited(msgspec.Struct, eq=False):
+class _Look(msgspec.Struct, eq=False):
     """What a task waits for."""
 
-    answer: "asyncio.Future[Any]"
+    lanes: Sequence[LaneName]
+    answer: "asyncio.Future[set[LaneName]]"
 
     @property
     def is_over(self) -> bool:
         return self.answer.done()
 
-    def answered(self, found: Any) -> None:
+    def answered(self, found: set[LaneName]) -> None:
         self.answer.set_result(found)
 
     def refused(self) -> None:
         self.answer.set_exception(NoAnswer())
         self.answer.exception()  # its task may be gone: that it was never looked at is no news
-
-
-class Scans(_Awaited):
-    """An order that a task waits for."""
-
-    scans: Sequence[Scan]
-    head_of: None = None
-
-    @property
-    def claimed(self) -> list[Claimed]:
-        """What its answer brought, if it came."""
-        answer = self.answer
-        if not answer.done() or answer.cancelled() or answer.exception() is not None:
-            return []
-        return [job for found in answer.result() for job in found.jobs]
-
-
-class _Look(_Awaited):
-    lanes: Sequence[LaneName]
 
 
 class Looks:
@@ -110,7 +98,7 @@ class Looks:
 
     def ask(self, lanes: Sequence[LaneName]) -> "asyncio.Future[set[LaneName]]":
         """Those of these queues and lanes that have something."""
-        look = _Look(asyncio.get_running_loop().create_future(), lanes)
+        look = _Look(lanes, asyncio.get_running_loop().create_future())
         self._waiting.append(look)
         return look.answer
 
@@ -183,7 +171,7 @@ def hand_out(orders: Sequence[Order], scans: Sequence[Scan], found: list[Scanned
 
 
 def _answer(order: Order, found: list[Scanned]) -> list[Claimed]:
-    if order.is_over:  # its submitter was cancelled meanwhile
+    if order.is_over:
         return [job for one in found for job in one.jobs]
     order.answered(found)
     return []

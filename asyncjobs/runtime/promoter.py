@@ -170,5 +170,4 @@ class Promoter(Duty):
         if promoted.expired:
             self.items = (self.items or 0) + len(promoted.expired)
             tell_expired(promoted.expired, self._wakes, self.events)
-        for queue, front in promoted.queues.items():
-            self._wakes.pending(queue, front=front)
+        self._wakes.became_pending(promoted.queues, urgent=promoted.urgent, for_all=promoted.opened)

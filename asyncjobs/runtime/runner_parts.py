@@ -178,7 +178,7 @@ def _add_coordinators(opened: OpenApp, declared: RunnerPlan, parts: RunnerParts)
         line=parts.line, attempts=parts.attempts, handlers=declared.handlers, surroundings=surroundings, polling=parts.polling,
         turnstile=parts.turnstile, probation=parts.probation, keys=parts.keys, verify=parts.verifier.verify,
         note=parts.metrics.ended, others=parts.heartbeat.others, place=parts.heartbeat.place,
-        tell=lambda queue, count: opened.wakes.pending(queue, count=count), budget=declared.budget,
+        tell=lambda queue, count, passes: opened.wakes.pending(queue, count=count, passes=passes), budget=declared.budget,
     )  # fmt: skip
     for queue in declared.queues:
         parts.queues.add(Coordinator(queue, shared))

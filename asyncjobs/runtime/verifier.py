@@ -24,7 +24,7 @@ processing one to the rescue.
 """
 
 import asyncio
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection
 from functools import partial
 from typing import Final
 
@@ -154,7 +154,7 @@ class Verifier:
             if queues is None:
                 finished = await jobs.ack_alone(link, self._runner_id(), ack, max_errors=self._max_errors)
                 if not finished.lost:
-                    self._tell(finished.heads)
+                    self._wakes.became_pending(finished.heads, for_all=finished.for_all)
                     self._written(ack)
                     if undone is not None:
                         undone(ack)
@@ -164,13 +164,9 @@ class Verifier:
         if queues is None:
             self._lost(ack)
         else:
-            self._tell(queues)
+            self._wakes.became_pending(queues)
             self._written(msgspec.structs.replace(ack, outcome=Outcome(kind="completed")))
         return True
-
-    def _tell(self, queues: Sequence[str]) -> None:
-        for queue in queues:
-            self._wakes.pending(queue)
 
 
 def _completion(attempt: Attempt, result: str | None, dropped: str | None) -> callers.Completion:

@@ -5,7 +5,8 @@ once, and the parts in this process are woken in memory, the other processes by 
 """
 
 import re
-from collections.abc import Callable, Collection
+from collections import Counter
+from collections.abc import Callable, Collection, Container, Iterable
 from math import ceil
 from typing import Final, Protocol
 
@@ -17,8 +18,8 @@ KINDS: Final = frozenset("qfdlksbpxt")
 _DIGITS: Final = 19
 #: What becomes due, or expires, within this time is told to the promoters, the rest is found by their interval.
 SOON_SECONDS: Final = 10.0
-#: Of a queue with a lot: the kind, the number of jobs, the draw.
-_LOT: Final = re.compile(r"[qf]([1-9][0-9]{0,9})\.([0-9]{1,10})", re.ASCII)
+#: Of a queue with a lot: the kind, the number of jobs, the draw, and how often they were passed on.
+_LOT: Final = re.compile(r"[qf]([1-9][0-9]{0,9})\.([0-9]{1,10})(?:\.([0-9]))?", re.ASCII)
 #: In so many seconds something is due; of anything else, now.
 _SECONDS: Final = re.compile(r"[0-9]{1,2}(\.[0-9])?", re.ASCII)
 
@@ -68,12 +69,24 @@ class Wakes:
         self._woken.append(woken)
         return lambda: self._woken.remove(woken)
 
-    def pending(self, queue: str, *, front: bool = False, count: int | None = None, in_process_only: bool = False) -> None:
-        """So many jobs of `queue` became pending. None: it is not known how many, and all runners are to look."""
+    def pending(
+        self, queue: str, *, front: bool = False, count: int | None = None, passes: int = 0, in_process_only: bool = False
+    ) -> None:
+        """So many jobs of `queue` became pending, or were passed on, so often. None: it is not known how many, and all runners
+        are to look.
+        """
         for woken in tuple(self._woken):
             woken.wake_queue(queue, front=front)
         if not in_process_only:
-            self._notify(f"{'f' if front else 'q'}{count or ''}:{queue}")
+            self._notify(f"{'f' if front else 'q'}{count or ''}{f'.{passes}' if passes else ''}:{queue}")
+
+    def became_pending(self, queues: Iterable[str], *, urgent: Container[str] = (), for_all: Iterable[str] = ()) -> None:
+        """Of each job that became pending its queue. `urgent` ones: it may be before those claimed last. Those `for_all`
+        concern all runners: any number of jobs may be claimed there now, or jobs of which each runner takes one.
+        """
+        counts: dict[str, int | None] = {**Counter(queues), **dict.fromkeys(for_all)}
+        for queue, count in counts.items():
+            self.pending(queue, front=queue in urgent, count=count)
 
     def due_in(self, seconds: float, *, in_process_only: bool = False) -> None:
         """A job becomes due in so many seconds."""
@@ -131,7 +144,7 @@ class Wakes:
             found = _LOT.fullmatch(kind)
             if found is None:
                 return
-            lot = Lot(int(found[1]), int(found[2]))
+            lot = Lot(int(found[1]), int(found[2]), int(found[3] or 0))
         for woken in tuple(self._woken):
             woken.hear_queue(queue, lot, front=kind[0] == "f", is_own=is_own)
 

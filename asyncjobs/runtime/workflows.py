@@ -42,8 +42,7 @@ async def write(opened: OpenApp, plan: FlowPlan, rows: Sequence[NewRow], connect
     else:
         written = await _write(opened, plan, rows)
         later = set(written.later)
-        for queue in {row.queue for at, row in enumerate(rows) if not row.waits and at not in later}:
-            opened.wakes.pending(queue)
+        opened.wakes.became_pending([row.queue for at, row in enumerate(rows) if not row.waits and at not in later])
         if later:
             opened.wakes.due_in(0.0)
     callers.tell(opened.events, rows, [Enqueued(job_id, True) for job_id in written.ids], connection)
@@ -89,8 +88,7 @@ async def spawn(opened: OpenApp, job_id: int, token: int, first: int, rows: Sequ
 
     enqueued = enqueued_by(job_id, await opened.read(once), is_again=calls > 1)
     callers.tell(opened.events, rows, enqueued, None)
-    for queue in {row.queue for row in rows}:
-        opened.wakes.pending(queue)
+    opened.wakes.became_pending([row.queue for row in rows])
     return enqueued
 
 

@@ -10,10 +10,12 @@ from asyncjobs.store.failures import is_lock_timeout
 
 
 class Promoted(msgspec.Struct, frozen=True, kw_only=True):
-    """What one call did. Queues map to whether a better priority than most is among their jobs."""
+    """What one call did."""
 
     count: int = 0
-    queues: dict[str, bool] = {}
+    queues: list[str] = []  # of each job that became pending
+    urgent: frozenset[str] = frozenset()  # of these, where one has a better priority than most
+    opened: list[str] = []  # where keys of limits were opened: any number of jobs may be claimed
     keys: list[str] = []  # with due jobs that have to join their key's line
     next_due_seconds: float | None = None  # from now on; None: nothing is scheduled
     skipped: bool = False  # something is due that others hold
@@ -42,10 +44,11 @@ async def promote(
     `since` is how far an earlier call reached; jobs that are due since before are found without it only.
     """
     (row,) = await link.fetch("promote", batch, since, list(blocked), list(aside) or None, None if only is None else list(only))
-    urgent = set(row["urgent_queues"] or ())
     promoted = Promoted(
         count=row["promoted"] or 0,
-        queues={queue: queue in urgent for queue in row["queues"] or ()},
+        queues=row["queues"] or [],
+        urgent=frozenset(row["urgent_queues"] or ()),
+        opened=row["opened"] or [],
         keys=row["keys"],
         next_due_seconds=row["next_due_seconds"],
         skipped=row["skipped"],
@@ -67,9 +70,8 @@ async def promote_keyed(link: Link, keys: Sequence[str], batch: int) -> Promoted
         if is_lock_timeout(error):
             return None
         raise
-    urgent = set(row["urgent_queues"] or ())
-    queues = {queue: queue in urgent for queue in row["queues"] or ()}
-    return Promoted(count=row["promoted"], queues=queues, expired=ended(row["expired"]))
+    urgent = frozenset(row["urgent_queues"] or ())
+    return Promoted(count=row["promoted"], queues=row["queues"] or [], urgent=urgent, expired=ended(row["expired"]))
 
 
 def ended(text: str | None) -> list[tuple[int, str]]:

@@ -232,17 +232,18 @@ def _read(rows: Sequence[Record]) -> Finished:
     if len(claimed) == len(rows):
         return Finished(claimed, [], [], gone=False)
     lost = [row["token"] for row in rows if row["kind"] == "lost"]
-    heads = [row["queue"] for row in rows if row["kind"] == "head"]
+    pending = [row for row in rows if row["kind"] == "head"]
+    heads = [queue for row in pending for queue in [row["queue"]] * (row["scan"] or 1)]
     asking = [_asking(row) for row in rows if row["kind"].startswith(_ASK)]
     ends = [row for row in rows if row["kind"] == "expired"]
     expired = [msgspec.json.decode(row["rest"], type=Expired) for row in ends]
     due = [float(row["rest"]) for row in rows if row["kind"] == "due"]
-    gone = len(claimed) + len(lost) + len(heads) + len(asking) + len(expired) + len(due) < len(rows)
+    gone = len(claimed) + len(lost) + len(pending) + len(asking) + len(expired) + len(due) < len(rows)
     return Finished(
         claimed, lost, [*heads, *(queue for one in expired for queue in one.queues)], gone=gone, asking=asking,
         expired=[job for one in expired for job in one.ended],
         past={row["scan"]: (row["priority"], row["place"]) for row in ends if row["place"] is not None},
-        due_seconds=min(due, default=None),
+        due_seconds=min(due, default=None), for_all=frozenset(row["queue"] for row in pending if row["scan"] is None),
     )  # fmt: skip
 
 
@@ -341,8 +342,8 @@ async def was_completed(link: Link, job_id: int, token: int, *, patience_seconds
 
 
 async def verify_completed(link: Link, job_id: int, token: int) -> list[str] | None:
-    """Settle a job that was completed inside its handler's transaction: its key and dedup key are free now. Returns the queues in
-    which a next head became pending; None when the completion was not committed.
+    """Settle a job that was completed inside its handler's transaction: its key and dedup key are free now. Returns the queue
+    of each job that became pending; None when the completion was not committed.
     """
     row = await link.fetch_row("verify_completed", job_id, token)
     return list(row["queues"] or ()) if row is not None and row["completed"] else None

@@ -27,9 +27,11 @@ class LimitRow(msgspec.Struct, frozen=True):
     declared_at: datetime
     running: int
     waiting: int  # jobs that are pending, at most so many as are counted
+    oldest_age_seconds: float  # of these, since it was due
     keys: int  # with something waiting
     full_keys: int  # of which as many run as may
     closed_keys: int  # not before a time, by their rate or by what a service said
+    throttled_keys: int  # of these by what a service said
     idle_seconds: float  # for how long a job has waited for a permit that is free, at most
     differing: list[int]  # living runners that declare it otherwise: what was declared last counts
 

@@ -1,6 +1,8 @@
 """The roll-up of attempts: written by every runner, folded by one, read by operators."""
 
+from collections import defaultdict
 from collections.abc import Mapping
+from functools import partial
 from math import isfinite
 from typing import Final, TypeAlias
 
@@ -10,7 +12,7 @@ from asyncjobs.model.histogram import bucket, percentile
 from asyncjobs.store.database import Link, Record
 from asyncjobs.store.leases import Fence, fetch_held
 
-_Histogram = dict[int, int]
+_Histogram = defaultdict[int, int]
 
 #: What is counted (`status`, `queue`, `run`) -> status or bucket -> how often.
 Counts: TypeAlias = dict[str, dict[str, int]]
@@ -25,8 +27,8 @@ class Tally(msgspec.Struct):
     count: int = 0
     queue_seconds: float = 0.0
     run_seconds: float = 0.0
-    queue_time: _Histogram = msgspec.field(default_factory=dict[int, int])
-    run_time: _Histogram = msgspec.field(default_factory=dict[int, int])
+    queue_time: _Histogram = msgspec.field(default_factory=partial(_Histogram, int))
+    run_time: _Histogram = msgspec.field(default_factory=partial(_Histogram, int))
 
     def add(self, queued_seconds: float, run_seconds: float) -> None:
         """Count one attempt. A clock that was put back does not make the time that it had waited negative. A wait that has no
@@ -34,13 +36,11 @@ class Tally(msgspec.Struct):
         """
         self.count += 1
         self.run_seconds += run_seconds
-        ran = bucket(run_seconds)
+        self.run_time[bucket(run_seconds)] += 1
         if isfinite(queued_seconds):
-            queued_seconds = max(0.0, queued_seconds)
-            self.queue_seconds += queued_seconds
-            queued = bucket(queued_seconds)
-            self.queue_time[queued] = self.queue_time.get(queued, 0) + 1
-        self.run_time[ran] = self.run_time.get(ran, 0) + 1
+            if queued_seconds > 0.0:
+                self.queue_seconds += queued_seconds
+            self.queue_time[bucket(queued_seconds)] += 1
 
 
 class Percentiles(msgspec.Struct, frozen=True):

@@ -36,13 +36,14 @@ class RunnersLook(msgspec.Struct, frozen=True):
 
 
 class Rescued(msgspec.Struct, frozen=True):
-    """What one rescue did: jobs that were taken back, those among them that ended, and the queues where jobs became pending."""
+    """What one rescue did: jobs that were taken back, and those among them that ended."""
 
     ids: list[int]
     dead: list[int]
     cancelled: list[int]
     given_back: list[int]  # with their attempts, of runners that stopped by themselves; not among `ids`
-    queues: list[str]
+    queues: list[str]  # of each job that became pending
+    suspects: list[str]  # the queues of suspects among these, of which each runner takes one
     attempts: list[tuple[str, str]]  # that were lost: the type, and what that made of the job
     more: bool  # the batch was full
 
@@ -191,4 +192,6 @@ async def rescue(
     """
     (row,) = await link.fetch("rescue", batch, max_errors, list(aside) or None, None if only is None else list(only))
     attempts = list(zip(row["types"], row["statuses"], strict=True))
-    return Rescued(row["rescued"], row["dead"], row["cancelled"], row["given_back"], row["queues"], attempts, row["more"])
+    return Rescued(
+        row["rescued"], row["dead"], row["cancelled"], row["given_back"], row["queues"], row["suspects"], attempts, row["more"]
+    )

@@ -145,7 +145,7 @@ class Advanced(msgspec.Struct, frozen=True):
     """What a dispatch of heads did."""
 
     count: int  # heads that were dispatched
-    queues: list[str]  # where they are pending
+    queues: list[str]  # of each that is pending
     blocked: list[str]  # keys that were locked: nothing was done for them
 
 
@@ -156,7 +156,7 @@ async def advance(link: Link, keys: Sequence[str], requests: Sequence[int]) -> A
 
 
 async def release_ended(link: Link, job_id: int) -> list[str]:
-    """Let go the key of a job that ended without doing so; returns the queues where heads became pending."""
+    """Let go the key of a job that ended without doing so; returns the queue of each job that became pending."""
     (row,) = await link.fetch("release_ended", job_id)
     return row["queues"] or []
 

@@ -4,7 +4,7 @@ An event that nobody subscribed to costs a dictionary look-up: callers of the ho
 """
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -451,46 +451,43 @@ class Events:
     def __init__(self) -> None:
         self._sinks: dict[type[Event], list[Sink]] = {}
         self._all: list[Sink] = []
-        self._asks: dict[type[Event], list[Callable[[], bool]]] = {}
+        self._asks: dict[type[Event], list[Callable[[], bool] | None]] = {}  # of each sink of a kind; None: it wants all
 
     def subscribe(self, sink: Sink, *kinds: type[Event]) -> Callable[[], None]:
         """Call `sink` with each event of these kinds (of all, when none is named); returns what ends it."""
-        lists = [self._sinks.setdefault(kind, []) for kind in kinds] or [self._all]
-        for sinks in lists:
-            sinks.append(sink)
-
-        def unsubscribe() -> None:
-            for sinks in lists:
-                if sink in sinks:
-                    sinks.remove(sink)
-
-        return unsubscribe
+        return self._subscribe(sink, kinds, None)
 
     def subscribe_if(self, asks: Callable[[], bool], sink: Sink, kind: type[Event]) -> Callable[[], None]:
         """As `subscribe`, but while `asks` says no, this sink alone is no reason to build an event for those who ask `wants`."""
-        all_asks = self._asks.setdefault(kind, [])
-        all_asks.append(asks)
-        unsubscribe = self.subscribe(sink, kind)
+        return self._subscribe(sink, [kind], asks)
 
-        def end() -> None:
-            if asks in all_asks:
-                all_asks.remove(asks)
-            unsubscribe()
+    def _subscribe(self, sink: Sink, kinds: Sequence[type[Event]], asks: Callable[[], bool] | None) -> Callable[[], None]:
+        lists = [self._sinks.setdefault(kind, []) for kind in kinds] or [self._all]
+        all_asks = [self._asks.setdefault(kind, []) for kind in kinds]
+        for sinks in lists:
+            sinks.append(sink)
+        for of_kind in all_asks:
+            of_kind.append(asks)
+        has_ended = False
 
-        return end
+        def unsubscribe() -> None:
+            nonlocal has_ended
+            if has_ended:
+                return
+            has_ended = True
+            for sinks in lists:
+                sinks.remove(sink)
+            for of_kind in all_asks:
+                of_kind.remove(asks)
+
+        return unsubscribe
 
     def wants(self, kind: type[Event]) -> bool:
         """Whether anybody would see an event of this kind."""
         if self._all:
             return True
-        sinks = self._sinks.get(kind)
-        if not sinks:
-            return False
-        all_asks = self._asks.get(kind)
-        if not all_asks or len(sinks) > len(all_asks):
-            return True
-        for asks in all_asks:  # noqa: SIM110 - asked for each attempt: a generator would be half of what it takes
-            if asks():
+        for asks in self._asks.get(kind, ()):  # noqa: SIM110 - asked for each attempt: a generator would be half of what it takes
+            if asks is None or asks():
                 return True
         return False
 

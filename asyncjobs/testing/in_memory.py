@@ -6,8 +6,8 @@
 
 Within the block the app counts as open, in every thread and loop; what opens it (a lifespan, `async with jobs`, `jobs.runner()`)
 connects to nothing. Jobs run when `run_until_idle` is called, or for whoever waits for one, one at a time: those with the
-smallest priority first, then in the order in which they became due. A `connection=` is not used: a job is there at once, whatever
-becomes of the transaction, and `ctx.complete(connection)` counts when its handler returns.
+smallest priority first (as `Queue(ageing=)` says), then in the order in which they became due. A `connection=` is not used: a job
+is there at once, whatever becomes of the transaction, and `ctx.complete(connection)` counts when its handler returns.
 
 A wait ends with WaitTimeout when nothing is left to run: what it waits for is for later, or waits itself. A handler that runs
 when the time-out of a wait, or of `run_until_idle`, is over is interrupted, and its job is to run again.
@@ -68,7 +68,7 @@ class MemoryApp(KeepsWorkflows):
         self.app = app
         self.pid = os.getpid()
         self.shift = timedelta()
-        self.store = MemoryStore(self.now, max_errors=app.settings.max_errors, ended=self._tell)
+        self.store = MemoryStore(self.now, max_errors=app.settings.max_errors, ended=self._tell, ageing=self._ageing)
         self.events = app.events
         self.waits_told: set[tuple[str, str]] = set()
         self._loops = [one for one in [running_loop()] if one is not None]
@@ -109,6 +109,10 @@ class MemoryApp(KeepsWorkflows):
         """The job as it is now."""
         with self.store.lock:
             return self.store.get(job_id)
+
+    def _ageing(self, queue: str) -> float | None:
+        known = self.app.queues.get(queue)
+        return None if known is None else known.ageing_seconds
 
     def _closed_breakers(self) -> Breakers:
         return _Breakers(self.app, lambda: time.monotonic() + self.shift.total_seconds())

@@ -70,27 +70,40 @@ class _Taken(msgspec.Struct):
 
 
 class _Lines(KeyLines[Kept]):
-    """The lines, and the order of what may be claimed."""
+    """The lines, and the order of what may be claimed. `ageing`: of a queue, what a level of priority is worth."""
 
-    def __init__(self) -> None:
+    def __init__(self, ageing: Callable[[str], float | None], now: Callable[[], datetime]) -> None:
         super().__init__()
-        self.pending: list[tuple[int, int, Kept]] = []
+        self.pending: list[tuple[float, int, Kept]] = []
         self._places = count(1)
+        self._ageing, self._now = ageing, now
+        self._since = now()
 
     def due(self, job: Kept) -> None:
         super().due(job)
         job.place = next(self._places)
-        heapq.heappush(self.pending, (job.row.priority, job.place, job))
+        heapq.heappush(self.pending, (self._level(job), job.place, job))
+
+    def _level(self, job: Kept) -> float:
+        """Its priority, and with ageing when it became ready, in levels. (The next of a key does as the one before ends.)"""
+        row, seconds = job.row, self._ageing(job.row.queue)
+        if seconds is None:
+            return row.priority
+        return row.priority + ((row.run_at if job.key is None else self._now()) - self._since).total_seconds() / seconds
 
 
 class MemoryStore:
     """All jobs of one app."""
 
-    def __init__(self, now: Callable[[], datetime], *, max_errors: int, ended: Callable[[Kept], object] = lambda _: None) -> None:
+    def __init__(
+        self, now: Callable[[], datetime], *, max_errors: int, ended: Callable[[Kept], object] = lambda _: None,
+        ageing: Callable[[str], float | None] = lambda _: None,
+    ) -> None:  # fmt: skip
         self.lock = threading.RLock()
         self.kept: dict[int, Kept] = {}
         self._now, self._max_errors, self._ended = now, max_errors, ended
-        self._lines = _Lines()
+        self._ageing = ageing
+        self._lines = _Lines(ageing, now)
         self.flows = MemoryFlows()
         self._limits = MemoryLimits()
         self._dedup: dict[tuple[str, str], _Taken] = {}
@@ -113,7 +126,7 @@ class MemoryStore:
         """Forget all jobs, and what is kept of their keys."""
         self.kept.clear()
         self.flows.clear()
-        self._lines = _Lines()
+        self._lines = _Lines(self._ageing, self._now)
         self._limits = MemoryLimits()
         for kept in (self._dedup, self._timed, self._expiring):
             kept.clear()
@@ -279,7 +292,7 @@ class MemoryStore:
         """The next job that these may run now, for an attempt. Queues with their totals."""
         self.pass_time()
         now = self._now()
-        left: list[tuple[int, int, Kept]] = []
+        left: list[tuple[float, int, Kept]] = []
         pending = self._lines.pending
         found: Claimed | None = None
         while pending and found is None:

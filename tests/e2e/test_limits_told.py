@@ -51,16 +51,33 @@ async def test_use_of_limits_is_listed_and_sampled(dsn: str, claims: Claims) -> 
     async with jobs.runner():
         limit, queue = await jobs.admin.limit("api"), await jobs.admin.limit("default", kind="queue")
         assert (limit.running, limit.total, limit.waiting, limit.keys) == (4, 5, 3, 2)
-        assert (limit.full_keys, limit.closed_keys, limit.differing) == (1, 1, [])
+        assert (limit.full_keys, limit.closed_keys, limit.throttled_keys, limit.differing) == (1, 1, 1, [])
+        assert 0 < limit.oldest_age_seconds < 60
         assert (queue.running, queue.total) == (4, 9)
         await eventually(lambda: Scrape(registry).sum("asyncjobs_sampled_at_seconds") > 0, description="it is sampled")
         scrape = Scrape(registry)
         values = {
             name: scrape.sum(f"asyncjobs_limit_{name}", limit="api")
-            for name in ("running", "total", "waiting", "keys_full", "keys_closed", "differing")
+            for name in ("running", "total", "waiting", "keys_full", "keys_closed", "keys_throttled", "differing")
         }
-        assert values == {"running": 4, "total": 5, "waiting": 3, "keys_full": 1, "keys_closed": 1, "differing": 0}
+        wanted = {"running": 4, "total": 5, "waiting": 3, "keys_full": 1, "keys_closed": 1, "keys_throttled": 1, "differing": 0}
+        assert values == wanted
+        assert 0 < scrape.sum("asyncjobs_limit_oldest_age_seconds", limit="api") < 60
         assert scrape.sum("asyncjobs_limit_running", queue="default") == 4
+
+
+async def test_keys_that_their_rate_has_closed_are_told_from_those_that_a_service_has(dsn: str, claims: Claims) -> None:
+    await declare(claims.connection, every=3600, burst=1)
+    await enqueue(claims, *["api:a"] * 2, *["api:b"] * 2)
+    job = (await claims.claim(9))[0]
+    async with AsyncJobs(dsn) as jobs:
+        limit = await jobs.admin.limit("api")
+        assert (limit.closed_keys, limit.throttled_keys) == (2, 0)
+        await claims.connection.execute("SELECT asyncjobs.throttle_key($1, $2, 3600)", job.id, job.token)
+        limit = await jobs.admin.limit("api")
+        assert (limit.closed_keys, limit.throttled_keys) == (2, 1)
+        await claims.connection.execute("UPDATE asyncjobs.limit_keys SET closed_until = now() - interval '1 s'")
+        assert (await jobs.admin.limit("api")).throttled_keys == 0, "that is over"
 
 
 async def test_it_is_seen_for_how_long_a_permit_is_free_that_a_job_waits_for(dsn: str, claims: Claims) -> None:

@@ -10,7 +10,7 @@ from asyncjobs.model.outcome import Outcome
 from asyncjobs.runtime import points
 from asyncjobs.settings import Queue
 from asyncjobs.store.database import Connection, Database
-from asyncjobs.telemetry.events import ClaimWasLost, JobsClaimed, JobsGivenBack, OutcomeWritten
+from asyncjobs.telemetry.events import AcksWritten, ClaimWasLost, JobsClaimed, JobsGivenBack, OutcomeWritten
 from tests.support.at_work import at_work
 from tests.support.eventually import eventually
 from tests.support.factories import insert_job, insert_place, insert_runner, insert_waiting
@@ -166,7 +166,7 @@ async def test_next_of_a_key_that_is_not_claimed_here_is_told_to_the_others(data
         await rig.wait_running(1)
         rig.put(job_id)
         await rig.wait_idle()
-        assert (rig.notified, rig.woken.queues) == (["q:elsewhere"], [("elsewhere", False)])
+        assert (rig.notified, rig.woken.queues) == (["q1:elsewhere"], [("elsewhere", False)])
 
 
 async def test_runner_whose_row_is_gone_is_told_and_claims_nothing_until_it_resumes(
@@ -260,7 +260,7 @@ async def test_claim_that_answers_after_the_stop_is_given_back_with_its_attempt(
         await rig.wait_idle()
         row = await rig.row(job_id)
         assert (row["status"], row["attempts"], row["runner_id"], rig.host.started) == ("pending", 0, None, [])
-        assert rig.notified == ["q:default"]
+        assert rig.notified == ["q1:default"]
 
 
 async def test_claiming_stops_before_more_outcomes_wait_than_four_times_the_concurrency(
@@ -315,3 +315,27 @@ async def test_job_rows_of_strangers_are_not_touched(database: Database, connect
         rig.line.put(Ack(1, 12345, Outcome(kind="completed")))
         await rig.wait_idle()
         assert len(rig.of(ClaimWasLost)) == 1
+
+
+async def test_slots_that_were_freed_during_a_call_are_asked_for_in_the_next_one(
+    database: Database, connection: Connection
+) -> None:
+    go = asyncio.Event()
+    sent: list[str] = []
+
+    async def hold(point: str) -> None:
+        sent.append(point)
+        await go.wait()
+
+    async with at_work(database, connection, Queue(concurrency=3)) as rig:
+        first, second, third, fourth, fifth, _ = await rig.enqueue(6)
+        rig.wake()
+        await rig.wait_running(3)
+        with points.installed(hold):
+            rig.put(first)
+            await eventually(lambda: sent, description="the call is under way")
+            rig.put(second)
+            go.set()
+            await eventually(lambda: fifth in rig.host.running, description="the slot of the second is filled")
+        assert [(len(one.tokens), one.claimed) for one in rig.of(AcksWritten)] == [(1, 1), (1, 1)]
+        assert {*rig.host.running} == {third, fourth, fifth}

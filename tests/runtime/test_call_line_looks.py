@@ -8,6 +8,7 @@ from asyncjobs.store.database import Connection, Database
 from asyncjobs.telemetry.events import AcksWritten
 from tests.support.at_work import at_work
 from tests.support.claims import an_ack
+from tests.support.lines import found_by_line
 
 
 async def test_who_looks_asks_for_jobs_in_the_call_that_writes_what_ended_meanwhile(
@@ -25,7 +26,7 @@ async def test_who_looks_asks_for_jobs_in_the_call_that_writes_what_ended_meanwh
 
         monkeypatch.setattr(rig.line._statements, "skipped", skipped)
         await rig.line.look([("default", None)])
-        [found] = await rig.line.submit((), [Scan("default", None, 1)])
+        [found] = await found_by_line(rig.line, [Scan("default", None, 1)])
         assert [job.id for job in found.jobs] == [second]
         assert [(len(one.tokens), one.claimed) for one in rig.of(AcksWritten)] == [(1, 1)]
         rig.line.give_back(found.jobs)

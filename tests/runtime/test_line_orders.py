@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from asyncjobs.model.claim import FRONT, Ack, Claimed, Scan
+from asyncjobs.model.claim import FRONT, Ack, Scan
 from asyncjobs.model.outcome import Outcome
-from asyncjobs.runtime import orders, points
+from asyncjobs.runtime import points
 from asyncjobs.runtime.orders import NoAnswer, Scanned
 from asyncjobs.settings import Queue
 from asyncjobs.store import jobs
@@ -15,6 +15,7 @@ from asyncjobs.store.database import Connection, Database
 from asyncjobs.telemetry.events import ClaimWasLost, DatabaseFailed, JobsClaimed, JobsGivenBack, OutcomeWritten
 from tests.support.at_work import AtWork, at_work
 from tests.support.eventually import eventually, patience
+from tests.support.lines import found_by_line
 from tests.support.services import Woken
 
 #: The coordinators have no slots to speak of: what is claimed is the tests'.
@@ -43,9 +44,9 @@ async def test_scans_of_the_same_slots_are_one_and_each_submitter_has_its_share(
         ids = await rig.enqueue(3)
         scans = len(rig.of(JobsClaimed))
         one, other, third = await asyncio.gather(
-            rig.line.submit((), [Scan("default", None, 2, (100, 1 << 40))]),
-            rig.line.submit((), [Scan("default", None, 1)]),
-            rig.line.submit((), [Scan("default", None, 2)]),
+            found_by_line(rig.line, [Scan("default", None, 2, (100, 1 << 40))]),
+            found_by_line(rig.line, [Scan("default", None, 1)]),
+            found_by_line(rig.line, [Scan("default", None, 2)]),
         )
         assert [event.wanted for event in rig.of(JobsClaimed)[scans:]] == [5]
         found = [*one, *other, *third]
@@ -54,12 +55,12 @@ async def test_scans_of_the_same_slots_are_one_and_each_submitter_has_its_share(
         await give_back(rig, *found)
 
 
-async def test_share_of_a_submitter_that_waits_no_more_is_given_back(database: Database, connection: Connection) -> None:
+async def test_share_of_an_order_that_is_over_is_given_back(database: Database, connection: Connection) -> None:
     async with at_work(database, connection, BUSY) as rig:
         await busy(rig)
         ids = await rig.enqueue(2)
-        leaver = asyncio.create_task(rig.line.submit((), [Scan("default", None, 1)]))
-        stayer = asyncio.create_task(rig.line.submit((), [Scan("default", None, 1)]))
+        leaver = asyncio.create_task(found_by_line(rig.line, [Scan("default", None, 1)]))
+        stayer = asyncio.create_task(found_by_line(rig.line, [Scan("default", None, 1)]))
 
         async def leave(point: str) -> None:
             if point == "finish.sent":
@@ -74,26 +75,26 @@ async def test_share_of_a_submitter_that_waits_no_more_is_given_back(database: D
         await give_back(rig, found)
 
 
-async def test_submitter_that_is_cancelled_with_its_answer_in_hand_gives_it_back(
-    database: Database, connection: Connection, monkeypatch: pytest.MonkeyPatch
+async def test_jobs_of_a_coordinator_whose_task_ends_while_it_asks_start_all_the_same(
+    database: Database, connection: Connection
 ) -> None:
-    async with at_work(database, connection, BUSY) as rig:
-        await busy(rig)
-        [job_id] = await rig.enqueue()
-        answer = orders._answer
+    async with at_work(database, connection, Queue(concurrency=2)) as rig:
+        ids = await rig.enqueue(2)
+        go, sent = asyncio.Event(), asyncio.Event()
 
-        def cut(order: Any, found: list[Scanned]) -> list[Claimed]:
-            left = answer(order, found)
-            submitting.cancel()
-            return left
+        async def hold(_point: str) -> None:
+            sent.set()
+            await go.wait()
 
-        monkeypatch.setattr(orders, "_answer", cut)
-        submitting = asyncio.create_task(rig.line.submit((), [Scan("default", None, 1)]))
-        with pytest.raises(asyncio.CancelledError):
-            await submitting
-        monkeypatch.undo()
-        await rig.wait_idle()
-        assert ((await rig.row(job_id))["status"], (await rig.row(job_id))["attempts"]) == ("pending", 0)
+        calls = rig.line.calls
+        with points.installed(hold):
+            rig.wake()
+            await sent.wait()
+            rig.again(len(rig.running) - 1)
+            await asyncio.sleep(0)
+            go.set()
+            assert await rig.wait_running(2) == ids
+        assert rig.line.calls == calls + 1
 
 
 async def test_submitter_that_left_before_the_call_is_not_asked_for(database: Database, connection: Connection) -> None:
@@ -108,9 +109,9 @@ async def test_submitter_that_left_before_the_call_is_not_asked_for(database: Da
 
         calls = rig.line.calls
         with points.installed(hold):
-            first = asyncio.create_task(rig.line.submit((), [Scan("elsewhere", None, 1)]))
+            first = asyncio.create_task(found_by_line(rig.line, [Scan("elsewhere", None, 1)]))
             await sent.wait()
-            second = asyncio.create_task(rig.line.submit((), [Scan("default", None, 1)]))
+            second = asyncio.create_task(found_by_line(rig.line, [Scan("default", None, 1)]))
             await asyncio.sleep(0)
             second.cancel()
             go.set()
@@ -123,10 +124,11 @@ async def test_closed_line_takes_outcomes_and_refuses_scans_at_once(database: Da
     async with at_work(database, connection) as rig:
         rig.host.is_confirmed = False
         [job_id] = await rig.enqueue()
+        rig.line.put(Ack(7, 7, Outcome(kind="completed")))
         with pytest.raises(NoAnswer):
-            await rig.line.submit([Ack(7, 7, Outcome(kind="completed"))], [Scan("default", None, 1)])
+            await found_by_line(rig.line, [Scan("default", None, 1)])
         with pytest.raises(NoAnswer):
-            await rig.line.submit((), [Scan("default", None, 1)])
+            await found_by_line(rig.line, [Scan("default", None, 1)])
         with pytest.raises(NoAnswer):
             await rig.line.look([("default", None)])
         await rig.wait_idle()
@@ -159,7 +161,7 @@ async def test_next_head_whose_outcome_is_in_another_call_than_its_scan_is_told_
             await asyncio.sleep(0)
             go.set()
             await eventually(lambda: second in rig.host.running, description="the next one runs")
-        assert rig.notified == ["q:default"]
+        assert rig.notified == ["q1:default"]
 
 
 class _Waking(Woken):

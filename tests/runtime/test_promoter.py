@@ -66,7 +66,7 @@ async def test_queues_are_woken_here_and_notified_to_others(make: Make, connecti
     async with setup.running():
         pass
     assert sorted(setup.woken.queues) == [("mail", False), ("urgent", True)]
-    assert sorted(setup.notified) == ["f:urgent", "q:mail"]
+    assert sorted(setup.notified) == ["f1:urgent", "q1:mail"]
     assert [event.count for event in recorder.of(JobsPromoted)] == [2]
 
 
@@ -77,7 +77,7 @@ async def test_what_nobody_gives_a_hint_of_is_found_as_soon_as_the_poll_would(ma
             setup.notified.clear()
             await delayed(connection, next_due)
             if not next_due:
-                await eventually(lambda: setup.notified == ["q:default"], description="it was promoted")
+                await eventually(lambda: setup.notified == ["q1:default"], description="it was promoted")
 
 
 async def test_nothing_due_is_one_statement_and_silence(make: Make, connection: Connection, recorder: Recorder) -> None:
@@ -133,7 +133,7 @@ async def test_hint_brings_the_pass_forward(make: Make, connection: Connection) 
     async with setup.running() as promoter:
         await delayed(connection, 0.2)
         promoter.hint(0.2)
-        await eventually(lambda: setup.notified == ["q:default"], description="the promotion")
+        await eventually(lambda: setup.notified == ["q1:default"], description="the promotion")
         assert promoter.passes <= 3
 
 
@@ -168,7 +168,7 @@ async def test_keyed_jobs_join_their_lines_in_the_same_pass(make: Make, connecti
         pass
     rows = await connection.fetch("SELECT id, status FROM asyncjobs.jobs ORDER BY id")
     assert {row["id"]: row["status"] for row in rows} == {head: "pending", waiting: "waiting", first: "pending"}
-    assert setup.notified == ["q:mail"]
+    assert setup.notified == ["q1:mail"]
 
 
 async def test_more_keyed_jobs_than_a_batch_all_join_in_the_same_pass(make: Make, connection: Connection) -> None:
@@ -229,7 +229,7 @@ async def test_job_that_commits_after_its_time_is_found_at_the_front(make: Make,
         await promoter.wait_passed()
         assert setup.notified == []
         now[0] = 0.3
-        await eventually(lambda: setup.notified == ["q:default"], description="the promotion")
+        await eventually(lambda: setup.notified == ["q1:default"], description="the promotion")
 
 
 async def test_scans_do_not_start_at_the_front_more_often_than_their_cost_allows(make: Make, connection: Connection) -> None:

@@ -83,6 +83,14 @@ async def alive(connection: Connection) -> list[int]:
     return [row["id"] for row in await connection.fetch("SELECT id FROM asyncjobs.runners ORDER BY id")]
 
 
+async def test_suspects_are_told_of_to_all_since_each_runner_takes_one(make: Make, connection: Connection) -> None:
+    for queue, losses in (("mail", 0), ("mail", 0), ("default", 1), ("default", 1)):
+        await insert_job(connection, status="processing", runner_id=9, queue=queue, losses=losses)
+    setup = make()
+    await setup.look()
+    assert sorted(setup.notified) == ["q2:mail", "q:default"]
+
+
 async def test_silent_runner_is_buried_and_its_jobs_run_elsewhere(make: Make, connection: Connection, recorder: Recorder) -> None:
     await insert_runner(connection, id=9)
     job_id = await insert_job(connection, status="processing", runner_id=9, queue="mail")
@@ -97,7 +105,7 @@ async def test_silent_runner_is_buried_and_its_jobs_run_elsewhere(make: Make, co
     assert [(event.runner_id, event.unchanged_seconds) for event in recorder.of(RunnerDied)] == [(9, 30.0)]
     assert [event.job_ids for event in recorder.of(JobsRescued)] == [[job_id]]
     assert setup.woken.queues == [("mail", False)]
-    assert setup.notified == ["q:mail"]
+    assert setup.notified == ["q1:mail"]
 
 
 async def test_beating_runner_is_never_buried(make: Make, connection: Connection) -> None:

@@ -91,6 +91,17 @@ def test_jobs_of_a_queue_are_told_of_with_their_number_where_it_is_known() -> No
     assert notified == ["q3:mail", "f1:mail"]
 
 
+def test_what_became_pending_is_told_of_by_queue_with_its_number_unless_it_concerns_all() -> None:
+    notified: list[str] = []
+    wakes, woken = Wakes(notified.append), Woken()
+    wakes.add(woken)
+    wakes.became_pending([])
+    assert (notified, woken.queues) == ([], [])
+    wakes.became_pending(["mail", "a", "mail", "b", "mail"], urgent={"a"}, for_all=["b", "c"])
+    assert notified == ["q3:mail", "f1:a", "q:b", "q:c"]
+    assert woken.queues == [("mail", False), ("a", True), ("b", False), ("c", False)]
+
+
 def test_lots_are_heard_by_those_who_are_here_with_whose_they_are() -> None:
     wakes, woken = Wakes(lambda _: None), Woken()
     wakes.add(woken)

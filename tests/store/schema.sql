@@ -16,10 +16,10 @@ CREATE TYPE asyncjobs.answer AS (
     place bigint,
     attempts integer,
     max_attempts integer,
-    scheduled_at timestamp with time zone,
-    run_at timestamp with time zone,
-    started_at timestamp with time zone,
-    created_at timestamp with time zone,
+    scheduled_epoch double precision,
+    run_epoch double precision,
+    started_epoch double precision,
+    created_epoch double precision,
     serialization_key text,
     rest jsonb
 );
@@ -275,6 +275,7 @@ CREATE TABLE asyncjobs.jobs (
     scheduled_at timestamp with time zone DEFAULT asyncjobs.clock() NOT NULL,
     created_at timestamp with time zone DEFAULT asyncjobs.clock() NOT NULL,
     updated_at timestamp with time zone DEFAULT asyncjobs.clock() NOT NULL,
+    enqueue_token bigint DEFAULT asyncjobs.refuse_insert() NOT NULL,
     version integer DEFAULT 1 NOT NULL,
     attempts integer DEFAULT 0 NOT NULL,
     max_attempts integer DEFAULT 3 NOT NULL,
@@ -283,21 +284,20 @@ CREATE TABLE asyncjobs.jobs (
     losses smallint DEFAULT 0 NOT NULL,
     suspicion smallint DEFAULT 0 NOT NULL,
     outlived smallint DEFAULT 0 NOT NULL,
-    enqueue_token bigint,
-    claim_token bigint,
-    started_at timestamp with time zone,
-    runner_id bigint,
-    completed_at timestamp with time zone,
     status text DEFAULT 'pending'::text NOT NULL,
     queue text DEFAULT 'default'::text NOT NULL,
-    on_dead text DEFAULT 'advance'::text NOT NULL,
     type text NOT NULL,
+    runner_id bigint,
+    completed_at timestamp with time zone,
     lane text,
     parent_job_id bigint,
     correlation_id text,
     start_before timestamp with time zone,
     limit_key text,
     requested_outcome text,
+    on_dead text DEFAULT 'advance'::text NOT NULL,
+    claim_token bigint,
+    started_at timestamp with time zone,
     payload jsonb DEFAULT '{}'::jsonb NOT NULL,
     errors jsonb DEFAULT '[]'::jsonb NOT NULL,
     timeout interval,
@@ -321,27 +321,17 @@ CREATE TABLE asyncjobs.jobs (
     keep_payload boolean,
     CONSTRAINT jobs_pkey PRIMARY KEY (id)
 ) WITH (fillfactor=50, autovacuum_vacuum_scale_factor=0.02, autovacuum_vacuum_threshold=2000, autovacuum_analyze_scale_factor=0.05, autovacuum_vacuum_cost_delay=0);
-CREATE INDEX jobs_claim ON asyncjobs.jobs USING btree (queue, suspicion, priority, place) WHERE ((status = 'pending'::text) AND (limit_key IS NULL));
-CREATE INDEX jobs_claim_lane ON asyncjobs.jobs USING btree (queue, lane, priority, place) WHERE ((status = 'pending'::text) AND (lane IS NOT NULL) AND (limit_key IS NULL));
+CREATE INDEX jobs_claim ON asyncjobs.jobs USING btree (hashtext(queue), suspicion, priority, place) WHERE ((status = 'pending'::text) AND (limit_key IS NULL));
+CREATE INDEX jobs_claim_apart ON asyncjobs.jobs USING btree (asyncjobs.limit_side(status), limit_key, queue, COALESCE(lane, ''::text), suspicion, priority, place) WHERE (((limit_key IS NOT NULL) OR (lane IS NOT NULL)) AND ((status = 'pending'::text) OR ((runner_id IS NOT NULL) AND (limit_key IS NOT NULL))));
 CREATE INDEX jobs_correlation ON asyncjobs.jobs USING btree (correlation_id, created_at) WHERE (correlation_id IS NOT NULL);
 CREATE INDEX jobs_due ON asyncjobs.jobs USING btree (asyncjobs.due_at(status, run_at, start_before)) WHERE ((status = ANY ('{scheduled,failed}'::text[])) OR ((start_before IS NOT NULL) AND (status = ANY ('{waiting,pending,paused}'::text[]))));
 CREATE INDEX jobs_ended ON asyncjobs.jobs USING btree (type, completed_at) WHERE (status = ANY (ARRAY['completed'::text, 'cancelled'::text]));
-CREATE INDEX jobs_limited ON asyncjobs.jobs USING btree (asyncjobs.limit_side(status), limit_key, queue, COALESCE(lane, ''::text), suspicion, priority, place) WHERE ((limit_key IS NOT NULL) AND ((status = 'pending'::text) OR (runner_id IS NOT NULL)));
 CREATE INDEX jobs_parent ON asyncjobs.jobs USING btree (parent_job_id) WHERE (parent_job_id IS NOT NULL);
-CREATE INDEX jobs_rare ON asyncjobs.jobs USING btree (status, type, version, place) WHERE (
+CREATE INDEX jobs_rare ON asyncjobs.jobs USING btree (status, type, version, place, (
 CASE
-    WHEN (
-    CASE
-        WHEN (status = 'processing'::text) THEN ((runner_id IS NOT NULL) AND (claim_token IS NOT NULL) AND (started_at IS NOT NULL))
-        WHEN (status = ANY ('{completed,dead,cancelled}'::text[])) THEN (completed_at IS NOT NULL)
-        ELSE (status = ANY ('{pending,waiting,scheduled,failed,paused,blocked}'::text[]))
-    END AND (priority >= 0) AND (attempts >= 0) AND (max_attempts > 0) AND (on_dead = ANY ('{advance,halt,ask,"ask all"}'::text[])) AND (enqueue_token IS NOT NULL)) THEN false
-    ELSE asyncjobs.refuse_row(
-    CASE
-        WHEN (enqueue_token IS NULL) THEN 'enqueued_check'::text
-        ELSE 'jobs_check'::text
-    END, id)
-END OR (status = ANY ('{waiting,paused,blocked}'::text[])));
+    WHEN (status = ANY ('{waiting,paused,blocked}'::text[])) THEN NULL::boolean
+    ELSE asyncjobs.refuse_row('jobs_check'::text, id)
+END)) WHERE ((status <> ALL ('{pending,processing,completed,scheduled,failed,dead,cancelled}'::text[])) OR ((completed_at IS NULL) AND (runner_id IS NULL) AND (status <> ALL ('{pending,scheduled,failed}'::text[]))));
 CREATE INDEX jobs_runner ON asyncjobs.jobs USING btree (runner_id, requested_outcome) WHERE (runner_id IS NOT NULL);
 
 CREATE TABLE asyncjobs.limit_keys (
@@ -796,7 +786,19 @@ CREATE FUNCTION asyncjobs.advance_keys(_keys text[], _requests bigint[], OUT hea
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 5c56b2c5ef68a6cd
+-- body: 925c4311397cf29d
+
+CREATE FUNCTION asyncjobs.aged_levels(_queue text, _lane text, _ageing bigint, _limit integer, _types text[], _versions jsonb, _spent integer[], _picked tid[])
+    RETURNS TABLE(priority integer, count integer, at timestamp with time zone)
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET enable_sort TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 9b604e7927cab76b
 
 CREATE FUNCTION asyncjobs.announce(_rows asyncjobs.new_job[], _existing integer[], _now timestamp with time zone)
     RETURNS void
@@ -830,7 +832,7 @@ CREATE FUNCTION asyncjobs.are_all_limited(_queue text, _suspects boolean)
     SET plan_cache_mode TO 'force_generic_plan'
     SET enable_seqscan TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: fbb2932df25a6ad2
+-- body: 15a544a233c45f98
 
 CREATE FUNCTION asyncjobs.arrive(_ids bigint[])
     RETURNS bigint[]
@@ -975,7 +977,7 @@ CREATE FUNCTION asyncjobs.claim(_runner bigint, _queue text, _lane text, _limit 
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 7a30918663be871b
+-- body: e8ccbdb9bd1c8d08
 
 CREATE FUNCTION asyncjobs.claim_released(_ids bigint[], _runner bigint, _queue text, _limit integer, _priority integer, _place bigint, _types text[], _token_base bigint, _token_seq bigint, _versions jsonb)
     RETURNS SETOF asyncjobs.answer
@@ -991,7 +993,7 @@ CREATE FUNCTION asyncjobs.claim_scans(_runner bigint, _versions jsonb, _queues t
     RETURNS SETOF asyncjobs.answer
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 5bb73e02574aec84
+-- body: 317ca4c4bc3d71c5
 
 CREATE FUNCTION asyncjobs.claimed(_kind text, _scan integer, _j asyncjobs.jobs)
     RETURNS asyncjobs.answer
@@ -1018,7 +1020,7 @@ CREATE FUNCTION asyncjobs.clear_suspects(_blamed bigint[])
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 89a6d228ee9439f2
+-- body: aec8a69b4fbcd4d0
 
 CREATE FUNCTION asyncjobs.clock()
     RETURNS timestamp with time zone
@@ -1207,7 +1209,7 @@ CREATE FUNCTION asyncjobs.end_idle(_ids bigint[], _status text, _message text, _
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: a99e5649054f303f
+-- body: 8d92d22cda368edb
 
 CREATE FUNCTION asyncjobs.end_job(_id bigint, _request text, _message text, _max_errors integer, OUT outcome text, OUT was text, OUT queues text[])
     RETURNS record
@@ -1245,7 +1247,7 @@ CREATE FUNCTION asyncjobs.end_waiting(_ids bigint[], _status text, _message text
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: b6a6fa54dea7cd8a
+-- body: 511135e69630da6d
 
 CREATE FUNCTION asyncjobs.enqueue(type text, payload jsonb DEFAULT '{}'::jsonb, options jsonb DEFAULT '{}'::jsonb)
     RETURNS bigint
@@ -1304,6 +1306,12 @@ CREATE FUNCTION asyncjobs.enqueue_workflow(workflow jsonb)
     SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 971c99400fafcc56
+
+CREATE FUNCTION asyncjobs.epoch(_at timestamp with time zone)
+    RETURNS double precision
+    LANGUAGE sql
+    STABLE PARALLEL SAFE
+-- body: SQL
 
 CREATE FUNCTION asyncjobs.error_kind(_message text)
     RETURNS text
@@ -1395,7 +1403,7 @@ CREATE FUNCTION asyncjobs.finish_completed(_runner bigint, _ids bigint[], _token
     SET enable_mergejoin TO 'off'
     SET lock_timeout TO '100ms'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 4a233cfce84f2c08
+-- body: fe0a04d3d5c6f9a6
 
 CREATE FUNCTION asyncjobs.finish_one(_runner bigint, _id bigint, _token bigint, _result text, _dropped text, _queue text, _types text[], _next_token bigint)
     RETURNS SETOF asyncjobs.answer
@@ -1444,7 +1452,7 @@ CREATE FUNCTION asyncjobs.fold_left_over(_limit integer, _aside bigint[] DEFAULT
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: df5d9bbef0e4cdcb
+-- body: a628adc3f160954d
 
 CREATE FUNCTION asyncjobs.fold_limits(_batch integer, OUT queues text[], OUT next_seconds double precision)
     RETURNS record
@@ -1565,7 +1573,7 @@ CREATE FUNCTION asyncjobs.has_work(_runner bigint, _queues jsonb, _types text[],
     SET enable_bitmapscan TO 'off'
     SET enable_sort TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 25349ef028f71d27
+-- body: 8273a09b89b7bf3c
 
 CREATE FUNCTION asyncjobs.having_status(_ids bigint[], _statuses text[])
     RETURNS bigint[]
@@ -1591,7 +1599,7 @@ CREATE FUNCTION asyncjobs.hold_back(_batch integer, _window integer, _grace inte
     SET enable_bitmapscan TO 'off'
     SET enable_sort TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 330b0fc79ea6b6f4
+-- body: caba033742297e1f
 
 CREATE FUNCTION asyncjobs.hold_back_key(_key text)
     RETURNS void
@@ -1654,7 +1662,7 @@ CREATE FUNCTION asyncjobs.is_for(_queues jsonb, _queue text, _lane text)
     IMMUTABLE PARALLEL SAFE
 -- body: SQL
 
-CREATE FUNCTION asyncjobs.is_limited_first(_queue text, _lane text, _types text[])
+CREATE FUNCTION asyncjobs.is_limited_first(_queue text, _lane text, _types text[], _ageing bigint, _versions jsonb)
     RETURNS boolean
     LANGUAGE plpgsql
     SET plan_cache_mode TO 'force_generic_plan'
@@ -1664,7 +1672,7 @@ CREATE FUNCTION asyncjobs.is_limited_first(_queue text, _lane text, _types text[
     SET enable_bitmapscan TO 'off'
     SET enable_sort TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: b8311e0fbb957ed6
+-- body: 8562cb0a52c06a99
 
 CREATE FUNCTION asyncjobs.is_paused(_type text, _key text)
     RETURNS boolean
@@ -1782,7 +1790,7 @@ CREATE FUNCTION asyncjobs.last_place()
     SET enable_bitmapscan TO 'off'
     SET enable_sort TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 2ec4dae825d9a6a8
+-- body: 080f7d84f16ad50e
 
 CREATE FUNCTION asyncjobs.later_rows(_rows asyncjobs.new_job[], _now timestamp with time zone)
     RETURNS integer[]
@@ -1899,7 +1907,7 @@ CREATE FUNCTION asyncjobs.limit_slots(_keys text[])
     IMMUTABLE
 -- body: SQL
 
-CREATE FUNCTION asyncjobs.limited_share(_queue text, _lane text, _limit integer, _slots integer, _types text[], _suspects boolean, OUT room integer, OUT slots integer, OUT is_first boolean)
+CREATE FUNCTION asyncjobs.limited_share(_queue text, _lane text, _limit integer, _slots integer, _types text[], _suspects boolean, _ageing bigint, _versions jsonb, OUT room integer, OUT slots integer, OUT is_first boolean)
     RETURNS record
     LANGUAGE plpgsql
     SET plan_cache_mode TO 'force_generic_plan'
@@ -1907,7 +1915,7 @@ CREATE FUNCTION asyncjobs.limited_share(_queue text, _lane text, _limit integer,
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 3d875f0072ed05a0
+-- body: afcef6eef9a40af9
 
 CREATE FUNCTION asyncjobs.list_keys(_after text, _limit integer, _only text)
     RETURNS TABLE(key text, depth bigint, head_id bigint, head_type text, head_status text, head_since timestamp with time zone, oldest_at timestamp with time zone, halted_at timestamp with time zone, halt_reason text, paused_at timestamp with time zone, pause_reason text, runner_id bigint)
@@ -2046,7 +2054,7 @@ CREATE FUNCTION asyncjobs.make_pending(_ids bigint[], OUT promoted integer, OUT 
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: b92b822eeb5263f2
+-- body: 14227fed4027ddd1
 
 CREATE FUNCTION asyncjobs.make_turns(_keys text[], _queues text[], _lanes text[])
     RETURNS text[]
@@ -2300,7 +2308,7 @@ CREATE FUNCTION asyncjobs.past_expired(_queue text, _lane text, _types text[], _
     SET enable_bitmapscan TO 'off'
     SET enable_sort TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 731bb3633537aefa
+-- body: 27673510d97e31fd
 
 CREATE FUNCTION asyncjobs.pause(_kind text, _name text, _reason text, _by text)
     RETURNS boolean
@@ -2320,6 +2328,18 @@ CREATE FUNCTION asyncjobs.payload_rows(_name text, _payloads jsonb[], _options j
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 4c787471f9e6edd1
 
+CREATE FUNCTION asyncjobs.pick_aged(_queue text, _lane text, _ageing bigint, _limit integer, _types text[], _versions jsonb)
+    RETURNS tid[]
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET enable_sort TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: bede33cb5bf260a0
+
 CREATE FUNCTION asyncjobs.pick_limited(_queue text, _lane text, _limit integer, _types text[], _suspects boolean, _versions jsonb)
     RETURNS tid[]
     LANGUAGE plpgsql
@@ -2330,7 +2350,7 @@ CREATE FUNCTION asyncjobs.pick_limited(_queue text, _lane text, _limit integer, 
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 0235e759f29ae958
 
-CREATE FUNCTION asyncjobs.promote(_batch integer, _from timestamp with time zone, _blocked text[], _aside bigint[] DEFAULT NULL::bigint[], _only bigint[] DEFAULT NULL::bigint[], OUT promoted integer, OUT queues text[], OUT urgent_queues text[], OUT keys text[], OUT next_due_seconds double precision, OUT skipped boolean, OUT reached_at timestamp with time zone, OUT scan_seconds double precision, OUT expired jsonb)
+CREATE FUNCTION asyncjobs.promote(_batch integer, _from timestamp with time zone, _blocked text[], _aside bigint[] DEFAULT NULL::bigint[], _only bigint[] DEFAULT NULL::bigint[], OUT promoted integer, OUT queues text[], OUT urgent_queues text[], OUT keys text[], OUT next_due_seconds double precision, OUT skipped boolean, OUT reached_at timestamp with time zone, OUT scan_seconds double precision, OUT expired jsonb, OUT opened text[])
     RETURNS record
     LANGUAGE plpgsql
     SET plan_cache_mode TO 'force_generic_plan'
@@ -2338,7 +2358,7 @@ CREATE FUNCTION asyncjobs.promote(_batch integer, _from timestamp with time zone
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 2a8053d6cdb37810
+-- body: 3c7adbe98c27a555
 
 CREATE FUNCTION asyncjobs.promote_keyed(_keys text[], _batch integer, OUT promoted integer, OUT queues text[], OUT urgent_queues text[], OUT expired jsonb)
     RETURNS record
@@ -2349,7 +2369,7 @@ CREATE FUNCTION asyncjobs.promote_keyed(_keys text[], _batch integer, OUT promot
     SET enable_mergejoin TO 'off'
     SET lock_timeout TO '50ms'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 7d014d9ee51403f3
+-- body: 6e7da5c95cdc911b
 
 CREATE FUNCTION asyncjobs.proofs(_ids bigint[])
     RETURNS bigint[]
@@ -2571,12 +2591,18 @@ CREATE FUNCTION asyncjobs.refuse_duplicate(_row asyncjobs.new_job, _id bigint, _
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 275d2174a1665af9
 
+CREATE FUNCTION asyncjobs.refuse_insert()
+    RETURNS bigint
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 30dad60ecb91e46a
+
 CREATE FUNCTION asyncjobs.refuse_row(_check text, _id bigint)
     RETURNS boolean
     LANGUAGE plpgsql
     IMMUTABLE
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 7bbd6a30235a6208
+-- body: 9a8071b4d2a42a5e
 
 CREATE FUNCTION asyncjobs.rejoin(_ids bigint[])
     RETURNS integer
@@ -2601,7 +2627,7 @@ CREATE FUNCTION asyncjobs.release_ended(_id bigint)
     SET enable_seqscan TO 'off'
     SET lock_timeout TO '200ms'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 277e1288c80a7f04
+-- body: 0134191147fcd8fe
 
 CREATE FUNCTION asyncjobs.release_key(_key text, OUT halted_id bigint, OUT queues text[])
     RETURNS record
@@ -2712,7 +2738,7 @@ CREATE FUNCTION asyncjobs.requeued_of(_ids bigint[])
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 60a89c6252e4cb73
 
-CREATE FUNCTION asyncjobs.rescue(_batch integer, _max_errors integer, _aside bigint[] DEFAULT NULL::bigint[], _only bigint[] DEFAULT NULL::bigint[], OUT rescued bigint[], OUT dead bigint[], OUT cancelled bigint[], OUT given_back bigint[], OUT queues text[], OUT types text[], OUT statuses text[], OUT more boolean)
+CREATE FUNCTION asyncjobs.rescue(_batch integer, _max_errors integer, _aside bigint[] DEFAULT NULL::bigint[], _only bigint[] DEFAULT NULL::bigint[], OUT rescued bigint[], OUT dead bigint[], OUT cancelled bigint[], OUT given_back bigint[], OUT queues text[], OUT suspects text[], OUT types text[], OUT statuses text[], OUT more boolean)
     RETURNS record
     LANGUAGE plpgsql
     SET plan_cache_mode TO 'force_generic_plan'
@@ -2721,7 +2747,7 @@ CREATE FUNCTION asyncjobs.rescue(_batch integer, _max_errors integer, _aside big
     SET enable_mergejoin TO 'off'
     SET lock_timeout TO '50ms'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 168cf04dcaa0af7d
+-- body: 0fb79f3f34966e8f
 
 CREATE FUNCTION asyncjobs.rest(_j asyncjobs.jobs)
     RETURNS jsonb
@@ -2852,7 +2878,7 @@ CREATE FUNCTION asyncjobs.skipped(_runner bigint, _queues text[], _lanes text[],
     SET enable_bitmapscan TO 'off'
     SET enable_sort TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: b1851cda7fce2346
+-- body: c61cf21daf3f6836
 
 CREATE FUNCTION asyncjobs.span(_duration interval)
     RETURNS interval
@@ -3065,7 +3091,7 @@ CREATE FUNCTION asyncjobs.verify_completed(_id bigint, _token bigint, OUT comple
     SET enable_mergejoin TO 'off'
     SET lock_timeout TO '500ms'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 1698af511a92e197
+-- body: ad830c3ce30c57c6
 
 CREATE FUNCTION asyncjobs.wait_for_claims()
     RETURNS void

@@ -6,7 +6,10 @@ from typing import Any, Final
 import asyncpg
 import pytest
 
+from asyncjobs.model.claim import Scan
+from asyncjobs.store import jobs, runners
 from asyncjobs.store.database import Connection
+from tests.support.claims import Claims, an_ack
 from tests.support.factories import insert_job, insert_place
 
 
@@ -16,20 +19,37 @@ from tests.support.factories import insert_job, insert_place
         {"status": "done"},
         {"status": "completed", "completed_at": None},
         {"status": "processing", "runner_id": None},
-        {"status": "processing", "claim_token": None},
-        {"status": "processing", "started_at": None},
-        {"priority": -1},
-        {"attempts": -1},
-        {"max_attempts": 0},
-        {"on_dead": "stop"},
-        {"status": "waiting", "priority": -1},
-        {"status": "paused", "max_attempts": 0},
+        {"status": "dead", "completed_at": None},
+        {"status": "done", "completed_at": datetime(2026, 1, 1, tzinfo=UTC)},
+        {"status": "done", "runner_id": 1},
     ],
     ids=str,
 )
 async def test_row_that_cannot_be_is_refused(connection: Connection, columns: dict[str, Any]) -> None:
     with pytest.raises(asyncpg.CheckViolationError):
         await insert_job(connection, **columns)
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [{"priority": -1}, {"priority": -32768}, {"attempts": -1}, {"max_attempts": 0}, {"max_attempts": -1}, {"on_dead": "stop"}],
+    ids=str,
+)
+async def test_what_only_sql_would_write_can_be_run_all_the_same(claims: Claims, columns: dict[str, Any]) -> None:
+    job_id = await insert_job(claims.connection, **columns)
+    finished = await claims.finish(scans=[Scan("default", None, 1)])
+    assert ([job.id for job in finished.claimed], finished.gone, finished.asking) == ([job_id], False, [])
+    await claims.ack(an_ack(finished.claimed[0]))
+    assert await jobs.status(claims.link, job_id) == "completed"
+
+
+@pytest.mark.parametrize("columns", [{"claim_token": None}, {"started_at": None}], ids=str)
+async def test_claim_without_a_token_or_a_start_is_taken_back_from_a_runner_that_died(
+    claims: Claims, columns: dict[str, Any]
+) -> None:
+    job_id = await insert_job(claims.connection, status="processing", runner_id=99, **columns)
+    await runners.rescue(claims.link, 10, max_errors=10)
+    assert await jobs.status(claims.link, job_id) == "pending"
 
 
 _NOW: Final = datetime(2026, 1, 1, tzinfo=UTC)

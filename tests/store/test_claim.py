@@ -42,6 +42,21 @@ async def test_claim_makes_a_job_the_runners_and_counts_the_attempt(claims: Clai
     assert row["started_at"] is not None
 
 
+async def test_queues_whose_numbers_are_the_same_are_claimed_apart(claims: Claims) -> None:
+    """The index of the claim has a number for each queue, which two may share."""
+    connection = claims.connection
+    a, b = await connection.fetchval(
+        """SELECT array_agg(q.name) FROM (SELECT 'queue-' || n AS name FROM generate_series(1, 300000) AS n) AS q
+           GROUP BY hashtext(q.name) HAVING count(*) > 1 LIMIT 1"""
+    )
+    of_a, of_b = await pending(claims, 2, queue=a), await pending(claims, 3, queue=b)
+    suspects = [*await pending(claims, queue=a, **SUSPECT), *await pending(claims, queue=b, **SUSPECT)]
+    assert sorted(ids(await claims.claim(queue=a))) == sorted([*of_a, suspects[0]])
+    own = await claims.finish(scans=[Scan(b, None, 2)], suspects=False)
+    assert ids(own.claimed) == of_b[:2]
+    assert sorted(ids(await claims.claim(queue=b))) == sorted([of_b[2], suspects[1]])
+
+
 async def test_each_claim_of_a_row_gets_a_number_of_its_own_behind_the_runners_base(claims: Claims) -> None:
     await pending(claims, 3)
     claimed = await claims.claim(token_seq=7)

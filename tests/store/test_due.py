@@ -48,7 +48,7 @@ async def test_nothing_is_due(link: Link) -> None:
 async def test_due_job_becomes_pending_with_a_new_place(link: Link, connection: Connection, status: str) -> None:
     job_id = await delayed(connection, -1, status=status, queue="mail")
     place = await connection.fetchval("SELECT place FROM asyncjobs.jobs")
-    assert await promote(link, 100) == due.Promoted(count=1, queues={"mail": False})
+    assert await promote(link, 100) == due.Promoted(count=1, queues=["mail"])
     assert await statuses(connection, job_id) == ["pending"]
     assert await connection.fetchval("SELECT place FROM asyncjobs.jobs") > place
 
@@ -91,7 +91,8 @@ async def test_better_priority_than_most_is_told(link: Link, connection: Connect
     await delayed(connection, -1, queue="a", priority=99)
     await delayed(connection, -1, queue="a")
     await delayed(connection, -1, queue="b")
-    assert (await promote(link, 100)).queues == {"a": True, "b": False}
+    promoted = await promote(link, 100)
+    assert (sorted(promoted.queues), {*promoted.urgent}) == (["a", "a", "b"], {"a"})
 
 
 async def test_row_that_others_hold_is_left_to_them_and_starves_nobody(link: Link, connection: Connection) -> None:
@@ -153,7 +154,7 @@ async def test_job_that_is_due_never_does_not_break_the_others(link: Link, conne
         "INSERT INTO asyncjobs.jobs (enqueue_token, type, status, run_at) VALUES (0, 'email', 'scheduled', 'infinity')"
     )
     await delayed(connection, -1)
-    assert await promote(link, 100) == due.Promoted(count=1, queues={"default": False})
+    assert await promote(link, 100) == due.Promoted(count=1, queues=["default"])
     await connection.execute("DELETE FROM asyncjobs.jobs WHERE status = 'scheduled'")
 
 
@@ -161,7 +162,7 @@ async def test_head_that_failed_or_snoozed_becomes_pending_and_keeps_its_line(li
     head = await delayed(connection, -1, status="failed", serialization_key="k")
     await insert_place(connection, "k", head, is_head=True, place=1)
     waiting = await insert_waiting(connection, "k", place=2)
-    assert await promote(link, 100) == due.Promoted(count=1, queues={"default": False})
+    assert await promote(link, 100) == due.Promoted(count=1, queues=["default"])
     rows = await connection.fetch("SELECT id, dispatched_at IS NOT NULL FROM asyncjobs.serialized_jobs ORDER BY place")
     assert [tuple(row) for row in rows] == [(head, True), (waiting, False)]
 
@@ -184,7 +185,7 @@ async def test_keyed_jobs_and_others_do_not_starve_each_other(link: Link, connec
 
 async def test_due_job_of_an_idle_key_becomes_its_pending_head(link: Link, connection: Connection) -> None:
     job_id = await delayed(connection, -1, serialization_key="k", queue="mail", priority=5)
-    assert await due.promote_keyed(link, ["k"], 100) == due.Promoted(count=1, queues={"mail": True})
+    assert await due.promote_keyed(link, ["k"], 100) == due.Promoted(count=1, queues=["mail"], urgent=frozenset({"mail"}))
     assert await statuses(connection, job_id) == ["pending"]
     assert await connection.fetchval("SELECT id FROM asyncjobs.serialized_jobs WHERE dispatched_at IS NOT NULL") == job_id
 
@@ -214,7 +215,7 @@ async def test_job_joins_under_the_lock_of_its_key_and_does_not_wait_long_for_it
         await connection.execute("SELECT asyncjobs.lock_keys('{k}')")
         async with patience(2):
             assert await due.promote_keyed(link, ["k"], 100) is None
-    assert await due.promote_keyed(link, ["k"], 100) == due.Promoted(count=1, queues={"default": False})
+    assert await due.promote_keyed(link, ["k"], 100) == due.Promoted(count=1, queues=["default"])
 
 
 async def test_joining_sees_the_head_that_was_dispatched_while_it_waited_for_the_lock(link: Link, connection: Connection) -> None:
@@ -252,7 +253,7 @@ async def test_promoting_reads_what_is_due_and_not_what_is_scheduled(link: Link,
         " + pg_stat_get_xact_tuples_returned('asyncjobs.jobs'::regclass)"
     )
     async with own.transaction():  # which the link is then in
-        assert await promote(link, 100) == due.Promoted(count=10, queues={"default": False}, next_due_seconds=ANY)
+        assert await promote(link, 100) == due.Promoted(count=10, queues=["default"] * 10, next_due_seconds=ANY)
         assert 10 <= await own.fetchval(read) <= 40
     assert await statuses(connection, *ids) == ["pending"] * 10
     await connection.execute("TRUNCATE asyncjobs.jobs")

@@ -135,7 +135,7 @@ async def promotion_of_what_expired_in_line(pair: Peers) -> End:
     await _late(pair, job_id)
     promoted = await due.promote_keyed(pair.b.link, ["k"], 10)
     assert promoted is not None
-    assert (promoted.expired, promoted.queues) == ([(job_id, "email")], {})
+    assert (promoted.expired, promoted.queues) == ([(job_id, "email")], [])
     return End(job_id, (await serialized.cancel(pair.b.link, head, REASON)).queues, EXPIRED)
 
 

@@ -381,7 +381,7 @@ async def test_claims_acks_and_enqueues_wait_for_no_fold_that_is_under_way(pair:
         await pair.admin.fetch("SELECT asyncjobs.try_lock_gates((SELECT array_agg(id) FROM asyncjobs.gates))")
         await pair.a.complete_all([jobs[0], jobs[1], jobs[3]])  # these arrive with the folders
     await pair.b.begin()
-    assert (await workflows.fold(pair.b.link)).queues == ["default"]
+    assert (await workflows.fold(pair.b.link)).queues == ["default"] * 2
     await pair.a.enqueue(None, times=2)
     async with asyncio.timeout(5):
         claimed = (await pair.a.complete_all([jobs[2]], limit=1)).claimed

@@ -78,7 +78,7 @@ async def test_a_killed_runner_keeps_its_permits_until_the_rescue_and_leaks_none
     await claims.connection.execute("DELETE FROM asyncjobs.runners WHERE id = 1")
     await claims.connection.fetch("SELECT rescued FROM asyncjobs.rescue(100, 10)")
     assert await other.claim(10) == [], "the promoters have not been there yet"
-    assert list((await promote(claims)).queues) == ["default"]
+    assert list((await promote(claims)).opened) == ["default"]
     assert len(await other.claim(10)) == 2
     assert await other.claim(10) == []
 
@@ -242,7 +242,7 @@ async def test_a_rate_lets_a_burst_through_and_the_promoters_open_the_key_in_tim
     assert promoted.next_due_seconds is not None
     assert 0.05 < promoted.next_due_seconds <= 0.2
     await claims.connection.execute("SELECT pg_sleep(0.25)")
-    assert list((await promote(claims)).queues) == ["default"]
+    assert list((await promote(claims)).opened) == ["default"]
     assert len(await claims.claim(9)) == 1
 
 
@@ -282,7 +282,7 @@ async def test_what_is_due_is_opened_by_the_promoters(claims: Claims) -> None:
     await enqueue(claims, "api:a", delay_seconds=0.05)
     assert await claims.claim(9) == []
     await claims.connection.execute("SELECT pg_sleep(0.1)")
-    assert list((await promote(claims)).queues) == ["default"]
+    assert list((await promote(claims)).opened) == ["default"]
     assert len(await claims.claim(9)) == 1
 
 

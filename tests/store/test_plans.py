@@ -50,12 +50,13 @@ async def filled(request: pytest.FixtureRequest, plans: Plans, connection: Conne
 
 def claim_from(condition: str) -> str:
     """The beginning of the statement that finds the rows of a claim."""
-    return f"_picked := ARRAY(SELECT j.ctid FROM asyncjobs.jobs AS j WHERE j.queue = _queue AND {condition}"
+    return f"_picked := ARRAY(SELECT j.ctid FROM asyncjobs.jobs AS j WHERE {condition}"
 
 
-GENERAL = claim_from("j.status = 'pending' AND j.limit_key IS NULL AND (")
-LANE = claim_from("j.lane = _lane")
-SUSPECTS = claim_from("j.status = 'pending' AND j.limit_key IS NULL AND j.suspicion > 0")
+QUEUE = "hashtext(j.queue) = hashtext(_queue) AND j.queue = _queue AND j.status = 'pending' AND j.limit_key IS NULL AND "
+GENERAL = claim_from(QUEUE + "(")
+LANE = claim_from("asyncjobs.limit_side(j.status) = 0")
+SUSPECTS = claim_from(QUEUE + "j.suspicion > 0")
 
 
 async def test_claims_go_to_the_rows_that_were_locked_and_outcomes_by_primary_key(filled: Plans) -> None:
@@ -95,7 +96,7 @@ async def test_scans_read_the_rows_that_they_take(filled: Plans) -> None:
         scans = [Scan("default", "fast", count), Scan("default", None, count)]
         finished = await filled.claims.finish(scans=scans)
         assert len(finished.claimed) == 2 * count
-        for beginning, index in ((GENERAL, "jobs_claim"), (LANE, "jobs_claim_lane"), (SUSPECTS, "jobs_claim")):
+        for beginning, index in ((GENERAL, "jobs_claim"), (LANE, "jobs_claim_apart"), (SUSPECTS, "jobs_claim")):
             for plan in filled.take(beginning):
                 check(plan, index)
 

@@ -36,13 +36,13 @@ async def orphan(connection: Connection, **columns: Any) -> int:
 
 @pytest.mark.matrix("schema")
 async def test_nothing_to_rescue(link: Link) -> None:
-    assert await rescue(link) == Rescued([], [], [], [], [], [], more=False)
+    assert await rescue(link) == Rescued([], [], [], [], [], [], [], more=False)
 
 
 async def test_job_of_a_runner_that_is_gone_is_pending_again(link: Link, connection: Connection) -> None:
     job_id = await orphan(connection, queue="mail", attempts=1, max_attempts=3)
     before = await job(connection, job_id)
-    assert await rescue(link) == Rescued([job_id], [], [], [], ["mail"], [("email", "failed")], more=False)
+    assert await rescue(link) == Rescued([job_id], [], [], [], ["mail"], [], [("email", "failed")], more=False)
     after = await job(connection, job_id)
     assert (after["status"], after["attempts"], after["rescues"], after["due"]) == ("pending", 1, 1, True)
     assert (after["runner_id"], after["claim_token"], after["started_at"]) == (None, None, None)
@@ -75,7 +75,7 @@ async def test_late_ack_of_the_lost_attempt_touches_nothing(link: Link, connecti
 async def test_last_attempt_that_is_lost_makes_the_job_dead_with_a_dead_letter(link: Link, connection: Connection) -> None:
     job_id = await orphan(connection, attempts=3, max_attempts=3, dedup_key="k")
     await insert(connection, "dedup_keys", type="email", dedup_key="k", job_id=job_id)
-    assert await rescue(link) == Rescued([job_id], [job_id], [], [], [], [("email", "dead")], more=False)
+    assert await rescue(link) == Rescued([job_id], [job_id], [], [], [], [], [("email", "dead")], more=False)
     after = await job(connection, job_id)
     assert (after["status"], after["claim_token"], after["runner_id"]) == ("dead", None, None)
     assert after["error_message"] == "runner 99 was lost during attempt 3 of 3"
@@ -136,7 +136,7 @@ async def test_dead_head_lets_its_key_go_on_and_the_next_queue_is_told(link: Lin
     head = await orphan(connection, serialization_key="k", max_attempts=1)
     await insert_place(connection, "k", head, is_head=True, place=1)
     following = await insert_waiting(connection, "k", place=2, queue="slow")
-    assert await rescue(link) == Rescued([head], [head], [], [], ["slow"], [("email", "dead")], more=False)
+    assert await rescue(link) == Rescued([head], [head], [], [], ["slow"], [], [("email", "dead")], more=False)
     assert (await job(connection, following))["status"] == "pending"
 
 
@@ -222,7 +222,7 @@ async def test_job_that_ended_inside_its_handlers_transaction_is_settled(link: L
     await insert_place(connection, "k", head, is_head=True, place=1)
     following = await insert_waiting(connection, "k", place=2)
     assert (await runners.look(link)).orphans
-    assert await rescue(link) == Rescued([], [], [], [], ["default"], [], more=False)
+    assert await rescue(link) == Rescued([], [], [], [], ["default"], [], [], more=False)
     assert not (await runners.look(link)).orphans
     assert (await job(connection, head))["status"] == "completed"
     assert (await job(connection, following))["status"] == "pending"

@@ -10,6 +10,7 @@ from asyncjobs.model.claim import Ack, Claimed, Probe
 from asyncjobs.runtime.call_line import CallLine
 from asyncjobs.runtime.coordinator import Coordinator, Shared
 from asyncjobs.runtime.keys import KeyActors
+from asyncjobs.runtime.orders import refuse
 from asyncjobs.runtime.polling import Polling
 from asyncjobs.runtime.probation import Probation
 from asyncjobs.runtime.queues import Queues
@@ -232,6 +233,7 @@ async def at_work(database: Database, connection: Connection, *queues: Queue, **
         for task in tasks:
             task.cancel()
         await asyncio.wait(tasks)
+        refuse(made.line._orders)
         made.polling.close()
         await made.link.close()
         await made.pool.close()

@@ -50,17 +50,22 @@ class Harness:
         self.polling = Polling(lambda: 3600.0)
         self.after: int | None = 0  # so many of its peers are before it, by whatever lot
         self.told: list[int | None] = []
+        self.passed: list[int] = []  # how often, of each of these
         shared = Shared(
             line=cast("Any", self.line), attempts=self.attempts, handlers={}, surroundings=fake, polling=self.polling,
             turnstile=fake, probation=fake, keys=cast("Any", SimpleNamespace(put=lambda _, ack: self.keyed.append(ack))),
             verify=lambda _, ack: self.verified.append(ack), note=lambda *_: None, others=lambda: int(others),
             place=lambda _, most: None if self.after is None or self.after >= most else self.after,
-            tell=lambda _, count: self.told.append(count),
+            tell=lambda _, count, passes: self.tell(count, passes),
         )  # fmt: skip
         self.coordinator = Starts(queue, shared)
         loop = asyncio.get_running_loop()
         monkeypatch.setattr(loop, "call_later", self._later)
         self.task = loop.create_task(self.coordinator.run())
+
+    def tell(self, count: int | None, passes: int) -> None:
+        self.told.append(count)
+        self.passed.append(passes)
 
     def _later(self, seconds: float, callback: Callable[..., None], *args: Any) -> Any:
         timer = (seconds, partial(callback, *args))
@@ -68,10 +73,12 @@ class Harness:
             self.timers.append(timer)
         return SimpleNamespace(cancel=lambda: self.timers.remove(timer) if timer in self.timers else None)
 
-    def hear(self, count: int | None, *, after: int | None = 0, front: bool = False, is_own: bool = False) -> None:
+    def hear(
+        self, count: int | None, *, after: int | None = 0, front: bool = False, is_own: bool = False, passes: int = 0
+    ) -> None:
         """A notification of so many jobs, by whose lot so many peers are before this one; None: all are called."""
         self.after = after
-        self.coordinator.hear(None if count is None else Lot(count, 5), front=front, is_own=is_own)
+        self.coordinator.hear(None if count is None else Lot(count, 5, passes), front=front, is_own=is_own)
 
     def fire(self) -> None:
         """Let the time of every timer come."""
@@ -149,6 +156,8 @@ async def working(queue: Queue, *, others: bool = False) -> AsyncGenerator[Harne
         finally:
             made.task.cancel()
             await asyncio.wait([made.task])
+            made.line.refuse()
+            await made.turn()
     held = {name: sum(lane == name for _, lane in made.running) for name in made.coordinator.lanes}
     assert {name: lane.slots.taken for name, lane in made.coordinator.lanes.items()} == held, "slots are lost"
 

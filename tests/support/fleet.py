@@ -41,6 +41,7 @@ class Fleet:
         self.pending: dict[int, float] = {}  # job -> since when
         self.waits: list[float] = []
         self.claims = self.looks = self.told = 0
+        self.alone = 0  # claims that carried no outcomes: nothing else asked for a call
         self.late: list[str] = []
         self._ids, self._order = count(1), count()
         self._events: list[tuple[float, int, Callable[[], None]]] = []
@@ -68,12 +69,12 @@ class Fleet:
             self.pending[next(self._ids)] = self.now
         self.later(self.latency(), lambda: self.tell(number, None))
 
-    def tell(self, number: int | None, by: "SimRunner | None") -> None:
+    def tell(self, number: int | None, by: "SimRunner | None", passes: int = 0) -> None:
         """A notification, as long as its sender lives."""
         if by is not None and not by.is_alive:
             return
         self.told += 1
-        lot = None if number is None else Lot(number, self.random.randrange(LOTS))
+        lot = None if number is None else Lot(number, self.random.randrange(LOTS), passes)
         for runner in self.runners:
             if runner is not by:
                 at = max(self.now + self.latency(), runner.heard_until)
@@ -128,7 +129,7 @@ class SimRunner:
         self.is_alive, self.is_open = True, True
         self.frozen_until = self.heard_until = self.beat_at = 0.0
         self.awake_since = self.is_idle_since = fleet.now
-        self.calls = 0
+        self.calls = self.unwritten = 0
         self.claimed: dict[int, None] = {}
         self.peers = Peers((), id)
         self.running: dict[int, Any] = {}
@@ -138,7 +139,7 @@ class SimRunner:
             line=cast("Any", self), attempts=nobody, handlers={}, surroundings=runner, polling=Polling(lambda: 1e9),
             turnstile=runner, probation=runner, keys=runner, verify=lambda *_: None, note=lambda *_: None, others=lambda: 1,
             place=self._place,
-            tell=lambda _, number: fleet.later(fleet.latency(), lambda: fleet.tell(number, self)),
+            tell=lambda _, number, passes: fleet.later(fleet.latency(), lambda: fleet.tell(number, self, passes)),
         )  # fmt: skip
         self.coordinator = _Starts(Queue(concurrency=fleet.slots), shared)
         self.coordinator.runner = self
@@ -181,17 +182,19 @@ class SimRunner:
         self.calls += 1
         number, sent_at = self.calls, self.fleet.now
         (scan,) = scans
-        answer = await self._ask(lambda: self._claim(scan))
+        carries, self.unwritten = self.unwritten, 0
+        answer = await self._ask(lambda: self._claim(scan, carries=carries > 0))
         return [
             Scanned(
                 answer, scan.start, len(answer) >= scan.limit, (100, answer[-1].place) if answer else None, number, sent_at, 0.0
             )
         ]
 
-    def _claim(self, scan: Scan) -> list[Claimed]:
+    def _claim(self, scan: Scan, *, carries: bool) -> list[Claimed]:
         fleet = self.fleet
         found = [job_id for job_id in fleet.pending if (100, job_id) > scan.start][: scan.limit]
         fleet.claims += 1
+        fleet.alone += not carries
         for job_id in found:
             fleet.waits.append(fleet.now - fleet.pending.pop(job_id))
             self.claimed[job_id] = None
@@ -217,8 +220,13 @@ class SimRunner:
         return await answer
 
     def put(self, ack: Any) -> None:
-        """The outcome is written with the next call, some time."""
+        """The outcome is written with a call that claims, if there is one in this moment, else with one of its own."""
         self.claimed.pop(ack.id, None)
+        self.unwritten += 1
+        self.loop.call_soon(self.loop.call_soon, self._write)
+
+    def _write(self) -> None:
+        self.unwritten = 0
 
 
 class _Starts(Coordinator):

@@ -8,7 +8,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.samples import Sample
 
-from asyncjobs import AsyncJobs, Backoff, Dead, Queue, Snooze
+from asyncjobs import AsyncJobs, Backoff, Dead, Limit, Queue, Snooze
 from asyncjobs.integrations import prometheus
 from tests.support.eventually import eventually
 
@@ -55,7 +55,7 @@ class Exporting:
         async def keyed(key: str) -> Any:
             return Dead("no")
 
-        @jobs.job("later", lane="fast")
+        @jobs.job("later", lane="fast", limit=Limit("later", total=9))
         async def later() -> None: ...
 
         self.work, self.keyed, self.later = work, keyed, later

@@ -47,15 +47,19 @@ async def test_slots_of_a_call_that_failed_are_given_back_and_it_asks_again_at_t
         assert [scan.start for scan in await harness.asks()] == [FRONT]
 
 
-async def test_slots_of_a_coordinator_that_is_cancelled_are_given_back_and_its_next_task_asks_again() -> None:
+async def test_claim_of_a_coordinator_whose_task_ends_goes_on_and_its_next_task_waits_for_it() -> None:
     async with working(Queue(concurrency=2)) as harness:
         await harness.asks()
         harness.task.cancel()
         await harness.turn()
-        assert harness.free == {None: 2}
+        assert harness.free == {None: 0}
         harness.task = asyncio.create_task(harness.coordinator.run())
+        await harness.turn()
+        assert len(harness.line.asked) == 1
         await harness.answer(1)
-        assert harness.running == [(1, None)]
+        assert (harness.running, harness.free) == ([(1, None)], {None: 1})
+        harness.coordinator.wake()
+        assert asked_for(await harness.asks()) == [(None, 1)]
 
 
 async def test_attempts_end_without_a_task_of_the_coordinator() -> None:
@@ -289,12 +293,10 @@ async def test_more_jobs_than_it_asked_for_are_a_defect() -> None:
     async with working(Queue(concurrency=1)) as harness:
         await harness.asks()
         harness.send()
-        harness.line.asked[-1][1].set_result(
-            [Scanned([a_claimed(id=n, token=n) for n in (1, 2)], FRONT, False, None, 1, 0.0, 0.0)]
-        )
-        await harness.turn()
         with pytest.raises(SlotsError, match="more than"):
-            harness.task.result()
+            harness.line.orders[-1].answered(
+                [Scanned([a_claimed(id=n, token=n) for n in (1, 2)], FRONT, False, None, 1, 0.0, 0.0)]
+            )
 
 
 async def test_slots_of_attempts_that_end_at_once_are_asked_for_with_the_others() -> None:
@@ -311,3 +313,15 @@ async def test_slots_of_attempts_that_end_at_once_are_asked_for_with_the_others(
         harness.coordinator.wake()
         await harness.answer(2, number=1)
         assert asked_for(await harness.asks()) == [(None, 5)], "two calls would take turns with two and three slots"
+
+
+async def test_what_is_to_wait_here_is_asked_for_at_once_when_all_slots_are_taken() -> None:
+    async with working(Queue(concurrency=2, prefetch=4)) as harness:
+        await harness.asks()
+        harness.send()
+        found = [a_claimed(id=n, token=n) for n in range(1, 4)]
+        harness.line.orders[-1].answered([Scanned(found, FRONT, True, None, 1, 0.0, 0.0)])
+        assert [asked_for(scans) for scans, _ in harness.line.asked] == [[(None, 6)], [(None, 3)]]
+        assert harness.line.at_once == [False, True]
+        await harness.turn()
+        assert len(harness.line.asked) == 2

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from asyncjobs.runtime.herd import APART_SECONDS, LOOKS_AFTER_SECONDS
+from asyncjobs.runtime.herd import APART_SECONDS, LOOKS_AFTER_SECONDS, MOST_PASSES, PATIENCE_SECONDS
 from asyncjobs.settings import Lane, Queue
 from tests.support.coordinating import Harness, asked_for, looked_at, working
 
@@ -94,53 +94,109 @@ async def test_what_it_answers_for_it_claims_itself_if_a_slot_is_free_by_then() 
         assert asked_for(await harness.asks()) == [(None, 1)]
 
 
-async def test_one_that_is_called_and_has_no_slot_calls_all() -> None:
+async def call_all(harness: Harness) -> None:
+    """The moment is over in which a slot could have been freed."""
+    [moment] = [timer for timer in harness.timers if timer[0] == PATIENCE_SECONDS]
+    harness.timers.remove(moment)
+    moment[1]()
+
+
+async def full(harness: Harness) -> None:
+    """Its one slot is taken."""
+    await harness.answer(1)
+    harness.now += 1.0
+
+
+async def test_one_that_is_called_and_has_no_slot_passes_the_jobs_on_after_a_moment() -> None:
     async with working(Queue(concurrency=1), others=True) as harness:
-        await harness.answer(1)
-        harness.now += 1.0
+        await full(harness)
         harness.hear(1)
-        assert harness.told == [None]
+        harness.hear(2, after=1)
+        assert ([seconds for seconds, _ in harness.timers], harness.told) == ([PATIENCE_SECONDS], [])
+        harness.fire()
+        assert (harness.told, harness.passed) == ([2], [1])
         await harness.end(1)
         assert asked_for(await harness.asks()) == [(None, 1)], "and has a reason itself"
 
 
-async def test_one_that_is_called_and_whose_line_is_closed_or_that_stops_calls_all() -> None:
+async def test_one_that_frees_a_slot_within_that_moment_claims_itself() -> None:
+    async with working(Queue(concurrency=1), others=True) as harness:
+        await full(harness)
+        harness.hear(1)
+        await harness.end(1)
+        await harness.asks()
+        harness.fire()
+        await harness.answer(1)
+        assert harness.told == []
+
+
+async def test_what_three_have_passed_on_and_could_not_claim_calls_all() -> None:
+    async with working(Queue(concurrency=1), others=True) as harness:
+        await full(harness)
+        for passes, told, passed in ((MOST_PASSES - 1, 1, MOST_PASSES), (MOST_PASSES, None, 0), (0, 1, 1)):
+            harness.hear(1, passes=passes)
+            harness.fire()
+            assert (harness.told[-1], harness.passed[-1]) == (told, passed)
+
+
+async def test_jobs_that_were_claimed_in_part_begin_anew_to_be_passed_on() -> None:
+    async with working(Queue(concurrency=2), others=True) as harness:
+        await harness.answer(1)
+        await looked_at(harness)
+        harness.hear(2, passes=MOST_PASSES)
+        await harness.answer(1)
+        assert (harness.told, harness.passed) == ([1], [0])
+
+
+async def test_one_whose_line_is_closed_passes_on_after_a_moment_and_one_that_stops_at_once() -> None:
     async with working(Queue(concurrency=2), others=True) as harness:
         await seen(harness)
         harness.line.open.clear()
         harness.hear(1)
-        assert harness.told == [None]
+        harness.fire()
+        assert harness.told == [1]
         harness.line.open.set()
         await harness.turn()
         await harness.answer(0)
         harness.now += 1.0
         harness.hear(1)
         harness.coordinator.stop()
-        assert harness.told == [None, None]
-        harness.now += 1.0
+        assert harness.told == [1, 1]
+        harness.timers.clear()
         harness.hear(1)
-        assert harness.told == [None] * 3
+        harness.fire()
+        assert harness.told == [1, 1, 1]
 
 
 async def test_a_called_one_whose_call_failed_answers_for_the_jobs_still() -> None:
     async with working(Queue(concurrency=2), others=True) as harness:
         await seen(harness)
-        harness.hear(3)
+        harness.hear(2)
         await harness.asks()
         harness.line.open.clear()
         await harness.fail()
-        assert harness.told == [None]
+        assert (harness.told, harness.passed) == ([2], [1])
 
 
-async def test_called_by_what_its_own_process_sent_it_calls_all_if_it_is_full_and_else_has_looked() -> None:
+async def test_called_by_what_its_own_process_sent_it_passes_on_if_it_is_full_and_else_has_looked() -> None:
     async with working(Queue(concurrency=1), others=True) as harness:
         await seen(harness)
         harness.hear(1, is_own=True)
-        assert (await harness.asks(), harness.told) == ([], [])
+        assert (await harness.asks(), harness.told, harness.timers) == ([], [], [])
         harness.coordinator.wake()
         await harness.answer(1)
         harness.hear(1, is_own=True)
-        assert harness.told == [None]
+        harness.fire()
+        assert (harness.told, harness.passed) == ([1], [1])
+
+
+async def test_where_all_are_called_one_that_is_full_answers_for_nothing() -> None:
+    async with working(Queue(concurrency=1), others=True) as harness:
+        await full(harness)
+        harness.hear(1)
+        harness.hear(None)
+        harness.fire()
+        assert harness.told == []
 
 
 async def test_all_that_are_called_look() -> None:
@@ -152,24 +208,24 @@ async def test_all_that_are_called_look() -> None:
 
 async def test_all_are_called_once_in_a_while_and_by_one_of_those_that_want_to() -> None:
     async with working(Queue(concurrency=1), others=True) as harness:
-        await harness.answer(1)
-        harness.now += 1.0
+        await full(harness)
         for _ in range(3):
-            harness.hear(1)
+            harness.hear(1, passes=MOST_PASSES)
+            await call_all(harness)
         assert (harness.told, len(harness.timers)) == ([None], 1)
         [(seconds, _)] = harness.timers
         assert APART_SECONDS <= seconds <= 2 * APART_SECONDS
         harness.fire()
         assert harness.told == [None, None], "those that came meanwhile"
-        harness.hear(1)
+        harness.hear(1, passes=MOST_PASSES)
+        await call_all(harness)
         harness.hear(None)
         assert (harness.told, harness.timers) == ([None, None], []), "another has called them"
 
 
 async def test_nobody_is_called_where_nobody_is() -> None:
     async with working(Queue(concurrency=1)) as harness:
-        await harness.answer(1)
-        harness.now += 1.0
+        await full(harness)
         harness.hear(5)
         assert (harness.told, harness.timers) == ([], [])
 

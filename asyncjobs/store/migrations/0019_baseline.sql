@@ -10,20 +10,24 @@
 -- time, and a plan may look for it in an index. A transaction of asyncjobs' own is one call, and its start is the call. It carries no SET
 -- clause: with one it could not be inlined.
 CREATE FUNCTION asyncjobs.clock() RETURNS timestamptz LANGUAGE sql STABLE PARALLEL SAFE
-    RETURN pg_catalog.now();
+    RETURN CURRENT_TIMESTAMP;
 
--- How a row is refused that cannot be: by the condition of an index, which calls this where it is not as it has to be. It
--- does what a CHECK does, and names itself like one, but the server reads a CHECK's text anew for each statement that writes to the
--- table, and an index's condition once for each connection. A call that completes a job of a key and starts the next took 1.20 million
--- instructions with CHECKs, 0.82 without, 0.92 with indexes of their own for this.
+-- How a row is refused that cannot be: by an index that would get it, whose last column calls this. It does what a CHECK does, and names
+-- itself like one, but the server reads a CHECK's text anew for each statement that writes to the table, and makes an index's column ready
+-- only for a row that is in the index. A call that completes a job of a key and starts the next took 1.20 million instructions with
+-- CHECKs, 0.82 without, 0.92 with indexes of their own for this.
 CREATE FUNCTION asyncjobs.refuse_row(_check text, _id bigint) RETURNS boolean LANGUAGE plpgsql IMMUTABLE
 SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    IF _check = 'enqueued_check' THEN
-        RAISE EXCEPTION 'a job is not made by an INSERT of one''s own: nothing would wake a runner, take its dedup_key, or keep its key''s order'
-            USING ERRCODE = 'check_violation', CONSTRAINT = _check, HINT = 'Enqueue it with asyncjobs: `await handler.enqueue(...)` in Python, the function `enqueue` of this schema in SQL.';
-    END IF;
     RAISE EXCEPTION 'the row with id % violates %: none can be so', _id, _check USING ERRCODE = 'check_violation', CONSTRAINT = _check;
+END $$;
+
+-- What asyncjobs enqueues has a token. A row without one is a stranger's INSERT, which would only half work: this is what it gets for it.
+CREATE FUNCTION asyncjobs.refuse_insert() RETURNS bigint LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    RAISE EXCEPTION 'a job is not made by an INSERT of one''s own: nothing would wake a runner, take its dedup_key, or keep its key''s order'
+        USING ERRCODE = 'check_violation', CONSTRAINT = 'enqueued_check', HINT = 'Enqueue it with asyncjobs: `await handler.enqueue(...)` in Python, the function `enqueue` of this schema in SQL.';
 END $$;
 
 -- When something is to happen to a job that does not run: it is due, or it expires. Inlined, in `jobs_due` as in what asks that.
@@ -31,7 +35,7 @@ CREATE FUNCTION asyncjobs.due_at(_status text, _run_at timestamptz, _start_befor
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
     RETURN CASE WHEN _status = ANY ('{scheduled,failed}'::text[]) THEN LEAST(_run_at, _start_before) ELSE _start_before END;
 
--- 0: it waits to be claimed; 1: whatever else. Inlined, in `jobs_limited` as in what asks that.
+-- 0: it waits to be claimed; 1: whatever else. Inlined, in `jobs_claim_apart` as in what asks that.
 CREATE FUNCTION asyncjobs.limit_side(_status text) RETURNS integer LANGUAGE sql IMMUTABLE PARALLEL SAFE
     RETURN CASE _status WHEN 'pending' THEN 0 ELSE 1 END;
 
@@ -52,10 +56,9 @@ SELECT pg_catalog.gen_random_uuid()::text || pg_catalog.gen_random_uuid()::text;
 
 -- `on_dead`: what becomes of its key when the job dies. `ask` and `ask all`: it was enqueued through a stub, its handler says it when it
 -- is claimed, and with `ask all` how many attempts there are, too (`fill_in`).
--- What has a fixed width and is never null comes first, then what is null in few of the rows that are written to. Each write compares
--- the old and the new value of every column that an index names, and what lies behind a text or a null is walked to, column by column:
--- of a drain by 50 that was an eighth of the server's instructions (170 thousand a job; 165 in this order). So what indexes name comes
--- before the payload: what lies behind it is never walked to.
+-- What has a fixed width and is never null comes first, then one text. Each write compares the old and the new value of every column that
+-- an index names: of these both are where the server remembers them to be. What lies behind a null or a second text is walked to, column by
+-- column, so what is null in most rows that are written to comes next, what no index names last.
 CREATE TABLE asyncjobs.jobs (
     id                  bigint PRIMARY KEY DEFAULT pg_catalog.nextval('asyncjobs.jobs_id_seq'),
     place               bigint NOT NULL DEFAULT pg_catalog.nextval('asyncjobs.place_seq'),
@@ -64,6 +67,7 @@ CREATE TABLE asyncjobs.jobs (
     scheduled_at        timestamptz NOT NULL DEFAULT asyncjobs.clock(),
     created_at          timestamptz NOT NULL DEFAULT asyncjobs.clock(),
     updated_at          timestamptz NOT NULL DEFAULT asyncjobs.clock(),
+    enqueue_token       bigint NOT NULL DEFAULT asyncjobs.refuse_insert(),
     version             integer NOT NULL DEFAULT 1,
     attempts            integer NOT NULL DEFAULT 0,
     max_attempts        integer NOT NULL DEFAULT 3,
@@ -72,22 +76,21 @@ CREATE TABLE asyncjobs.jobs (
     losses              smallint NOT NULL DEFAULT 0,  -- these three: see routines/rescue. They lie where there would be padding.
     suspicion           smallint NOT NULL DEFAULT 0,
     outlived            smallint NOT NULL DEFAULT 0,
-    enqueue_token       bigint,  -- what asyncjobs enqueues has one
-    claim_token         bigint,
-    started_at          timestamptz,
-    runner_id           bigint,
-    completed_at        timestamptz,
     status              text NOT NULL DEFAULT 'pending',
     queue               text NOT NULL DEFAULT 'default',
-    on_dead             text NOT NULL DEFAULT 'advance',
     type                text NOT NULL,
+    runner_id           bigint,
+    completed_at        timestamptz,
     lane                text,
     parent_job_id       bigint,
     correlation_id      text,
     start_before        timestamptz,                  -- when it expires: see routines/expiry
     limit_key           text COLLATE "C",             -- whose permits it needs to run: see routines/limits
     requested_outcome   text,
-    payload             jsonb NOT NULL DEFAULT '{}',  -- from here on no index names a column
+    on_dead             text NOT NULL DEFAULT 'advance',  -- from here on no index names a column
+    claim_token         bigint,
+    started_at          timestamptz,
+    payload             jsonb NOT NULL DEFAULT '{}',
     errors              jsonb NOT NULL DEFAULT '[]',
     timeout             interval,
     error_message       text,
@@ -112,24 +115,19 @@ CREATE TABLE asyncjobs.jobs (
         autovacuum_analyze_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 0);
 ALTER SEQUENCE asyncjobs.jobs_id_seq OWNED BY asyncjobs.jobs.id;
 -- Each index is opened by every statement that writes here, with its condition made ready: some 9 thousand instructions, and 1 for each
--- row. So what waits shares one: jobs behind others of their key, and jobs that operators hold back; and with them what cannot be. A
--- processing row is always someone's: without owner, token and start no rescue could ever pick it up. Lists are constants: as `IN (...)`
--- a list is an expression, which is folded and evaluated anew.
--- Each term of such a condition is copied and made ready by each statement, whatever its rows: with a plain index on (status, type, version,
--- place) in its place a drain by 1 took 10 % less of the server's time, one by 50 5 %. Of that CASE makes 4 % and what follows it 5. Tried:
--- domains for what one column alone may be. Drains took 2 to 4 % less, but a keyed row that is enqueued 7 % more.
--- What asyncjobs enqueues has a token; a row without one is a stranger's INSERT, which would only half work, and is refused in words.
+-- row. So what waits shares one: jobs behind others of their key, and jobs that operators hold back; and with them what cannot be, which its
+-- last column refuses: a status that is none, what ended at no time, and what is processing and nobody's, which no rescue could ever pick
+-- up. Lists are constants: as `IN (...)` a list is an expression, which is folded and evaluated anew. The terms of the condition are few, and
+-- tests for null where one will do, since each is copied and made ready by each statement. What a row could be run with anyhow
+-- (a negative priority, no attempts, another `on_dead`) is not refused: with terms for these, and the refusal in the condition, an enqueue took
+-- 34 thousand instructions more (of 255), `finish_one` 70 (of 994). Tried: domains for what one column alone may be. Drains took 2 to 4 %
+-- less, but a keyed row that is enqueued 7 % more.
 -- Needed by the sweep (`look_at_keys`: who waits in no line), by `converge_pauses` (types that have paused jobs), and by what counts and
 -- finds jobs that wait. A job that waits pays for an entry, one that does not for the condition.
-CREATE INDEX jobs_rare ON asyncjobs.jobs (status, type, version, place)
-WHERE CASE WHEN
-        CASE WHEN status = 'processing' THEN runner_id IS NOT NULL AND claim_token IS NOT NULL AND started_at IS NOT NULL
-             WHEN status = ANY ('{completed,dead,cancelled}'::text[]) THEN completed_at IS NOT NULL
-             ELSE status = ANY ('{pending,waiting,scheduled,failed,paused,blocked}'::text[]) END
-        AND priority >= 0 AND attempts >= 0 AND max_attempts > 0 AND on_dead = ANY ('{advance,halt,ask,ask all}'::text[])
-        AND enqueue_token IS NOT NULL
-    THEN false ELSE asyncjobs.refuse_row(CASE WHEN enqueue_token IS NULL THEN 'enqueued_check' ELSE 'jobs_check' END, id) END
-    OR status = ANY ('{waiting,paused,blocked}'::text[]);
+CREATE INDEX jobs_rare ON asyncjobs.jobs (status, type, version, place,
+    (CASE WHEN status = ANY ('{waiting,paused,blocked}'::text[]) THEN NULL ELSE asyncjobs.refuse_row('jobs_check', id) END))
+WHERE status <> ALL ('{pending,processing,completed,scheduled,failed,dead,cancelled}'::text[])
+    OR (completed_at IS NULL AND runner_id IS NULL AND status <> ALL ('{pending,scheduled,failed}'::text[]));
 -- How it is stored: half of each page is left for a claim and an outcome to write their versions of a row next to it, where the room of the former is
 -- found again without a vacuum. They can never be HOT updates: `status` is in the conditions of indexes. Measured, no vacuum, with a
 -- payload of a kilobyte and with none: a job that ran took 2,777 and 496 bytes of the table and 815 and 798 of the log; at 85 %
@@ -140,16 +138,18 @@ WHERE CASE WHEN
 -- A vacuum is due after 2,000 and 2 % dead rows, analyze after 5 %, and neither pauses: a claim from the front walks what is dead
 -- there (2,000: 0.2 ms and 58 pages; 12,000: 1 ms and 336; 100,000: 9 to 27 ms and 2,770; none: 0.02 ms and 3). With 500,000
 -- finished rows that is 12,000; with the server's own 20 % it would be 100,000.
--- What a claim reads: the general scan, one of suspects (at most one at a time in a runner), which are not in the former's way, and one
--- scan per lane. Acks never use them: they go by primary key. Each job pays for an entry when it becomes pending, in a lane for two.
-CREATE INDEX jobs_claim ON asyncjobs.jobs (queue, suspicion, priority, place) WHERE status = 'pending' AND limit_key IS NULL;
-CREATE INDEX jobs_claim_lane ON asyncjobs.jobs (queue, lane, priority, place)
-WHERE status = 'pending' AND lane IS NOT NULL AND limit_key IS NULL;
--- Jobs of limits: those that wait for a permit, by whose turn it is (side 0), and those that have one (side 1), which are the permits. So
--- what is throttled is in the way of no other claim. A job without a limit pays for the condition, one with it for an entry when it becomes
--- pending and for one when it is claimed.
-CREATE INDEX jobs_limited ON asyncjobs.jobs (asyncjobs.limit_side(status), limit_key, queue, (coalesce(lane, '')), suspicion, priority, place)
-WHERE limit_key IS NOT NULL AND (status = 'pending' OR runner_id IS NOT NULL);
+-- What a claim reads: the general scan, and one of suspects (at most one at a time in a runner), which are not in the former's way. Acks
+-- never use it: they go by primary key. Each job pays for an entry when it becomes pending, in a lane for two. It has a number for each queue,
+-- since what lies behind a text is walked to in each comparison: with the queue's name 1,000 rows of an enqueue took 53.5 million
+-- instructions, and take 46.4 so, and a claim of one, which reads the rest of a page, 43 thousand less. A statement that asks for a queue
+-- asks for its number, and for its name, which decides.
+CREATE INDEX jobs_claim ON asyncjobs.jobs (pg_catalog.hashtext(queue), suspicion, priority, place) WHERE status = 'pending' AND limit_key IS NULL;
+-- Jobs that a claim finds apart from others, in one index, since each job that is neither pays for the condition, and for an index that is
+-- opened. Those of lanes: one scan per lane (side 0, without a limit key). Those of limits: the ones that wait for a permit, by whose turn it
+-- is (side 0), and the ones that have one (side 1), which are the permits. So what is throttled is in the way of no other claim. A job with a
+-- limit pays for an entry when it becomes pending and for one when it is claimed. A scan of a lane says that it is ordered by the limit key, too.
+CREATE INDEX jobs_claim_apart ON asyncjobs.jobs (asyncjobs.limit_side(status), limit_key, queue, (coalesce(lane, '')), suspicion, priority, place)
+WHERE (limit_key IS NOT NULL OR lane IS NOT NULL) AND (status = 'pending' OR (runner_id IS NOT NULL AND limit_key IS NOT NULL));
 -- What `promote` reads: what is due, and what has expired while it waits; and when the next is. Only a job that is delayed, or failed, or
 -- expires, pays for an entry; with an index of its own for what expires each statement would open one more.
 CREATE INDEX jobs_due ON asyncjobs.jobs (asyncjobs.due_at(status, run_at, start_before))
@@ -385,8 +385,8 @@ CREATE TABLE asyncjobs.limit_requests (
 -- A type with a name: the server looks it up once, and describes columns that a function declares anew in each call.
 CREATE TYPE asyncjobs.answer AS (
     kind text, scan integer, queue text, id bigint, token bigint, type text, version integer, payload jsonb, priority smallint,
-    place bigint, attempts integer, max_attempts integer, scheduled_at timestamptz, run_at timestamptz, started_at timestamptz,
-    created_at timestamptz, serialization_key text, rest jsonb);
+    place bigint, attempts integer, max_attempts integer, scheduled_epoch float8, run_epoch float8, started_epoch float8,
+    created_epoch float8, serialization_key text, rest jsonb);
 
 -- What an attempt made of its job, where it did not just complete. `refund` does not count the attempt; one that had begun (`unbegun` is
 -- not true) counts all the same when its job ends at somebody's request. `progress`: how far it was, where that is not written yet.

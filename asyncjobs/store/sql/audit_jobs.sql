@@ -19,10 +19,10 @@ FROM job WHERE job.status = 'processing'
     AND EXISTS (SELECT FROM job AS other WHERE other.claim_token = job.claim_token AND other.status = 'processing' AND other.id <> job.id)
 UNION ALL
 SELECT 'P7', job.id, 'spent ' || job.attempts || ' attempts of ' || job.max_attempts
-FROM job WHERE job.attempts > job.max_attempts
+FROM job WHERE job.attempts > greatest(job.max_attempts, 1)  -- (0 is what only SQL would write)
 UNION ALL
 SELECT 'P7', job.id, 'is ' || job.status || ' with no attempt left of ' || job.max_attempts
-FROM job WHERE job.status IN ('pending', 'failed', 'scheduled') AND job.attempts >= job.max_attempts
+FROM job WHERE job.status IN ('pending', 'failed', 'scheduled') AND job.attempts >= greatest(job.max_attempts, 1)
 UNION ALL
 SELECT 'P7', job.id, 'is processing, and no attempt was counted'
 FROM job WHERE job.status = 'processing' AND job.attempts = 0

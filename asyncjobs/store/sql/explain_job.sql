@@ -10,10 +10,12 @@ SELECT j.status, j.queue, j.type, j.lane, j.serialization_key, asyncjobs.instant
      WHERE o.id = j.runner_id) AS runner_stopped_at,
     (SELECT f.is_ahead FROM asyncjobs.in_flight(j.runner_id) AS f WHERE j.status = 'processing' AND f.id = $1::bigint) AS is_ahead,
     (SELECT pg_catalog.count(1) FROM (
-        SELECT FROM asyncjobs.jobs AS o WHERE j.status = 'pending' AND j.limit_key IS NULL AND o.queue = j.queue AND o.status = 'pending' AND o.limit_key IS NULL
+        SELECT FROM asyncjobs.jobs AS o WHERE j.status = 'pending' AND j.limit_key IS NULL AND pg_catalog.hashtext(o.queue) = pg_catalog.hashtext(j.queue)
+            AND o.queue = j.queue AND o.status = 'pending' AND o.limit_key IS NULL
             AND o.suspicion = 0 AND j.suspicion = 0 AND (o.priority, o.place) < (j.priority, j.place)
         UNION ALL
-        SELECT FROM asyncjobs.jobs AS o WHERE j.status = 'pending' AND j.limit_key IS NULL AND o.queue = j.queue AND o.status = 'pending' AND o.limit_key IS NULL
+        SELECT FROM asyncjobs.jobs AS o WHERE j.status = 'pending' AND j.limit_key IS NULL AND pg_catalog.hashtext(o.queue) = pg_catalog.hashtext(j.queue)
+            AND o.queue = j.queue AND o.status = 'pending' AND o.limit_key IS NULL
             AND o.suspicion > 0 AND (j.suspicion = 0 OR (o.suspicion, o.priority, o.place) < (j.suspicion, j.priority, j.place))
         LIMIT $2::integer) AS o) AS ahead,
     (SELECT pg_catalog.count(1) FROM asyncjobs.in_flight(NULL) AS o

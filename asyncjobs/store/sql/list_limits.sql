@@ -4,21 +4,24 @@ SELECT l.kind, l.name, l.total, l.each, l.every AS every_seconds, l.burst, l.wei
     asyncjobs.instant(l.set_at) AS set_at, asyncjobs.instant(l.declared_at) AS declared_at,
     (CASE l.kind WHEN 'limit' THEN asyncjobs.running_of(l.name, 2147483647)::bigint ELSE (
         SELECT pg_catalog.count(1) FROM asyncjobs.jobs AS j WHERE j.runner_id IS NOT NULL AND j.queue = l.name) END) AS running,
-    w.waiting, w.keys, k.full_keys, k.closed_keys, i.idle_seconds, ARRAY(
+    w.waiting, w.oldest_age_seconds, w.keys, k.full_keys, k.closed_keys, k.throttled_keys, i.idle_seconds, ARRAY(
         SELECT r.id FROM asyncjobs.runners AS r CROSS JOIN LATERAL pg_catalog.jsonb_array_elements(r.limits) AS d(item)
         WHERE d.item ->> 'kind' = l.kind AND d.item ->> 'name' = l.name AND d.item -> 'values' <> l.declared
         ORDER BY r.id) AS differing
 FROM asyncjobs.limits AS l
 CROSS JOIN LATERAL (
-    SELECT pg_catalog.count(1) AS waiting, pg_catalog.count(DISTINCT j.limit_key) AS keys FROM (
-        SELECT j.limit_key FROM asyncjobs.jobs AS j
+    SELECT pg_catalog.count(1) AS waiting, pg_catalog.count(DISTINCT j.limit_key) AS keys,
+        greatest(coalesce(extract(epoch FROM asyncjobs.moment() - min(asyncjobs.instant(j.run_at)))::float8, 0), 0) AS oldest_age_seconds
+    FROM (
+        SELECT j.limit_key, j.run_at FROM asyncjobs.jobs AS j
         WHERE l.kind = 'limit' AND asyncjobs.limit_side(j.status) = 0 AND j.limit_key IS NOT NULL AND j.status = 'pending'
           AND (j.limit_key = l.name OR (j.limit_key > (l.name || ':') AND j.limit_key < (l.name || ';')))
         LIMIT $1::integer) AS j) AS w
 CROSS JOIN LATERAL (
     SELECT pg_catalog.count(DISTINCT t.key) FILTER (WHERE t.state = 'full') AS full_keys,
-        pg_catalog.count(DISTINCT t.key) FILTER (WHERE t.state = 'closed') AS closed_keys
-    FROM asyncjobs.limit_turns AS t
+        pg_catalog.count(DISTINCT t.key) FILTER (WHERE t.state = 'closed') AS closed_keys,
+        pg_catalog.count(DISTINCT t.key) FILTER (WHERE t.state = 'closed' AND c.closed_until > asyncjobs.moment()) AS throttled_keys
+    FROM asyncjobs.limit_turns AS t LEFT JOIN asyncjobs.limit_keys AS c ON c.key = t.key
     WHERE l.kind = 'limit' AND (t.key = l.name OR (t.key > (l.name || ':') AND t.key < (l.name || ';')))) AS k
 CROSS JOIN LATERAL (
     SELECT coalesce(pg_catalog.max(extract(epoch FROM

@@ -10,6 +10,7 @@
 --    next claim decides.
 --    However many have expired, no claim walks them all: it looks over 10,000 at most, and says behind which place the next scan finds
 --    what may start (`past_expired`). So behind 100,000 a job starts with the eleventh call, and the claims after it read no page more.
+--    (Where the queue has ageing each claim starts at the front: there all of these are ended before it.)
 -- 4. What no runner claims (its queue or type is paused, it waits behind others of its key, it is to be retried, no runner serves it) is
 --    ended by the promoters, at its instant: `promote`, and under the locks of the keys `promote_keyed`.
 -- 5. It ends as `cancelled`, with the reason 'expired', as if it had been cancelled by hand: it frees its dedup key, and its key goes on

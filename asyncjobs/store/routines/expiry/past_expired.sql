@@ -13,16 +13,16 @@ BEGIN
         (SELECT j.priority, j.place, asyncjobs.may_start(j.start_before) AND j.type = ANY (_types)
             AND asyncjobs.can_run(_versions, j.type, j.version) AS starts
         FROM asyncjobs.jobs AS j
-        WHERE _lane IS NULL AND j.queue = _queue AND j.status = 'pending' AND j.limit_key IS NULL AND j.suspicion = 0
+        WHERE _lane IS NULL AND hashtext(j.queue) = hashtext(_queue) AND j.queue = _queue AND j.status = 'pending' AND j.limit_key IS NULL AND j.suspicion = 0
           AND (j.priority, j.place) > (_priority, _place)
         ORDER BY j.priority, j.place LIMIT _most)
         UNION ALL
         (SELECT j.priority, j.place, asyncjobs.may_start(j.start_before) AND j.type = ANY (_types)
             AND asyncjobs.can_run(_versions, j.type, j.version)
         FROM asyncjobs.jobs AS j
-        WHERE j.queue = _queue AND j.lane = _lane AND j.status = 'pending' AND j.limit_key IS NULL AND j.suspicion = 0
-          AND (j.priority, j.place) > (_priority, _place)
-        ORDER BY j.priority, j.place LIMIT _most)
+        WHERE asyncjobs.limit_side(j.status) = 0 AND j.limit_key IS NULL AND j.queue = _queue AND coalesce(j.lane, '') = _lane AND j.lane IS NOT NULL
+          AND j.status = 'pending' AND j.suspicion = 0 AND (j.priority, j.place) > (_priority, _place)
+        ORDER BY j.limit_key, j.priority, j.place LIMIT _most)
     LOOP
         IF _row.starts THEN
             RETURN;

@@ -1,5 +1,6 @@
 -- Claim at most `_limit` pending jobs of a queue: of one lane, or of any when `_lane` is null; from the front, or from behind
--- (`_priority`, `_place`). `_suspects` asks for suspects (routines/rescue), else only others are taken.
+-- (`_from_priority`, `_from_place`). A priority of -32769: the queue has ageing, and the place is what a level of priority is worth, in microseconds
+-- (`pick_aged`). `_suspects` asks for suspects (routines/rescue), else only others are taken.
 -- It locks exactly the rows it takes; those of them that have expired it ends (routines/expiry). `_versions`: the newest payload of each
 -- type that the runner can run. `_slots`, where the queue has open keys of limits or a total: how many of what it takes can start at once
 -- (routines/limits).
@@ -13,11 +14,11 @@ SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     _picked tid[];  -- locked, so they stay where they are
     _limited tid[]; _is_first boolean;  -- of what has a limit
-    _count integer;
-    _row asyncjobs.answer;
+    _count integer; _row asyncjobs.answer;
 BEGIN
     IF _slots IS NOT NULL THEN
-        SELECT s.room, s.slots, s.is_first INTO _limit, _slots, _is_first FROM asyncjobs.limited_share(_queue, _lane, _limit, _slots, _types, _suspects) AS s;
+        SELECT s.room, s.slots, s.is_first INTO _limit, _slots, _is_first FROM asyncjobs.limited_share(_queue, _lane, _limit, _slots, _types, _suspects,
+            CASE _from_priority WHEN -32769 THEN _from_place END, _versions) AS s;
         IF _is_first THEN
             _limited := asyncjobs.pick_limited(_queue, _lane, _slots, _types, _suspects, _versions);
             _limit := _limit - cardinality(_limited);
@@ -25,20 +26,22 @@ BEGIN
     END IF;
     IF _suspects THEN
         _picked := ARRAY(SELECT j.ctid FROM asyncjobs.jobs AS j
-            WHERE j.queue = _queue AND j.status = 'pending' AND j.limit_key IS NULL AND j.suspicion > 0 AND j.type = ANY (_types)
+            WHERE hashtext(j.queue) = hashtext(_queue) AND j.queue = _queue AND j.status = 'pending' AND j.limit_key IS NULL AND j.suspicion > 0 AND j.type = ANY (_types)
               AND asyncjobs.can_run(_versions, j.type, j.version) AND (_lane IS NULL OR j.lane = _lane)
             ORDER BY j.suspicion, j.priority, j.place LIMIT _limit FOR UPDATE SKIP LOCKED);
+    ELSIF _from_priority = -32769 THEN
+        _picked := asyncjobs.pick_aged(_queue, _lane, _from_place, _limit, _types, _versions);
     ELSIF _lane IS NULL THEN
         _picked := ARRAY(SELECT j.ctid FROM asyncjobs.jobs AS j
-            WHERE j.queue = _queue AND j.status = 'pending' AND j.limit_key IS NULL AND (j.priority, j.place) > (_from_priority, _from_place)
+            WHERE hashtext(j.queue) = hashtext(_queue) AND j.queue = _queue AND j.status = 'pending' AND j.limit_key IS NULL AND (j.priority, j.place) > (_from_priority, _from_place)
               AND j.suspicion = 0 AND j.type = ANY (_types) AND asyncjobs.can_run(_versions, j.type, j.version)
             ORDER BY j.priority, j.place LIMIT _limit FOR UPDATE SKIP LOCKED);
     ELSE
         _picked := ARRAY(SELECT j.ctid FROM asyncjobs.jobs AS j
-            WHERE j.queue = _queue AND j.lane = _lane AND j.status = 'pending' AND j.limit_key IS NULL
-              AND (j.priority, j.place) > (_from_priority, _from_place) AND j.suspicion = 0 AND j.type = ANY (_types)
+            WHERE asyncjobs.limit_side(j.status) = 0 AND j.limit_key IS NULL AND j.queue = _queue AND coalesce(j.lane, '') = _lane AND j.lane IS NOT NULL
+              AND j.status = 'pending' AND (j.priority, j.place) > (_from_priority, _from_place) AND j.suspicion = 0 AND j.type = ANY (_types)
               AND asyncjobs.can_run(_versions, j.type, j.version)
-            ORDER BY j.priority, j.place LIMIT _limit FOR UPDATE SKIP LOCKED);
+            ORDER BY j.limit_key, j.priority, j.place LIMIT _limit FOR UPDATE SKIP LOCKED);
     END IF;
     IF _is_first THEN
         _picked := _limited || _picked;
@@ -48,8 +51,7 @@ BEGIN
     IF cardinality(_picked) = 0 THEN
         RETURN;
     END IF;
-    RETURN QUERY
-    UPDATE asyncjobs.jobs AS j
+    RETURN QUERY UPDATE asyncjobs.jobs AS j
     SET status = 'processing', attempts = least(j.attempts, 2147483646) + 1, runner_id = _runner, error_message = NULL,
         -- (a job that was enqueued after this transaction had begun did not start before it was there)
         started_at = greatest(asyncjobs.clock(), j.run_at, j.created_at),

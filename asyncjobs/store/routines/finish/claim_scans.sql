@@ -36,8 +36,8 @@ BEGIN
                 _most := CASE WHEN _is_probe THEN least(_limit, _probe_limits[_group]) ELSE _limit END;
                 CONTINUE WHEN _most <= 0 OR (_again AND _suspects[_scan] IS NOT TRUE);
                 RETURN QUERY SELECT c.* FROM asyncjobs.claim(_runner, _queues[_scan], _lanes[_scan], CASE WHEN _again THEN 1 ELSE _most END,
-                    CASE WHEN _again OR _is_probe THEN -1 ELSE _priorities[_scan] END,
-                    CASE WHEN _again OR _is_probe THEN -1 ELSE _places[_scan] END, _of, _again, _token_base, _token_seq, _versions, _scan,
+                    CASE WHEN (_again OR _is_probe) AND _priorities[_scan] > -32769 THEN -32768 ELSE _priorities[_scan] END,
+                    CASE WHEN (_again OR _is_probe) AND _priorities[_scan] > -32769 THEN -1 ELSE _places[_scan] END, _of, _again, _token_base, _token_seq, _versions, _scan,
                     CASE WHEN _is_limited THEN _slots[_scan] - _limits[_scan] + _limit END) AS c;
                 GET DIAGNOSTICS _count = ROW_COUNT;
                 -- (What has expired leaves gaps.)

@@ -50,7 +50,7 @@ BEGIN
     IF _limit > 0 THEN
         -- Held until the commit: a runner that declares this one dead waits, and then sees these claims.
         SELECT EXISTS (SELECT FROM asyncjobs.pauses) OR (_suspects AND EXISTS (
-                SELECT FROM asyncjobs.jobs AS j WHERE j.queue = _queue AND j.status = 'pending' AND j.limit_key IS NULL AND j.suspicion > 0)),
+                SELECT FROM asyncjobs.jobs AS j WHERE hashtext(j.queue) = hashtext(_queue) AND j.queue = _queue AND j.status = 'pending' AND j.limit_key IS NULL AND j.suspicion > 0)),
             EXISTS (SELECT FROM asyncjobs.limit_turns AS t WHERE t.queue = _queue AND t.state = 'open'), r.versions
         INTO _is_special, _is_limited, _versions FROM asyncjobs.runners AS r WHERE r.id = _runner FOR KEY SHARE;
     END IF;
@@ -76,7 +76,7 @@ BEGIN
                 _picked := asyncjobs.pick_limited(_queue, NULL, least(_limit, _slots), _types, false, _versions);
             ELSE
                 _picked := ARRAY(SELECT j.ctid FROM asyncjobs.jobs AS j
-                    WHERE j.queue = _queue AND j.status = 'pending' AND j.limit_key IS NULL AND (j.priority, j.place) > (_from_priority, _from_place)
+                    WHERE hashtext(j.queue) = hashtext(_queue) AND j.queue = _queue AND j.status = 'pending' AND j.limit_key IS NULL AND (j.priority, j.place) > (_from_priority, _from_place)
                       AND j.suspicion = 0 AND j.type = ANY (_types) AND asyncjobs.can_run(_versions, j.type, j.version)
                     ORDER BY j.priority, j.place LIMIT _limit FOR UPDATE SKIP LOCKED);
             END IF;

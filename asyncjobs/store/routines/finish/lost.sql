@@ -2,6 +2,6 @@
 CREATE FUNCTION asyncjobs.lost(_ids bigint[], _tokens bigint[], _written bigint[]) RETURNS SETOF asyncjobs.answer LANGUAGE sql STABLE
 BEGIN ATOMIC
     SELECT 'lost', NULL::integer, NULL, o.id, o.token, NULL, NULL::integer, NULL::jsonb, NULL::smallint, NULL::bigint, NULL::integer,
-        NULL::integer, NULL::timestamptz, NULL::timestamptz, NULL::timestamptz, NULL::timestamptz, NULL, NULL::jsonb
+        NULL::integer, NULL::float8, NULL::float8, NULL::float8, NULL::float8, NULL, NULL::jsonb
     FROM unnest(_ids, _tokens) AS o(id, token) WHERE _written IS NULL OR o.token <> ALL (_written);
 END;

@@ -22,11 +22,12 @@ BEGIN
         CONTINUE WHEN _any_paused AND EXISTS (SELECT FROM asyncjobs.pauses AS p WHERE p.kind = 'all' OR (p.kind = 'queue' AND p.name = _queue));
         IF _lane IS NULL THEN
             PERFORM FROM asyncjobs.jobs AS j
-            WHERE j.queue = _queue AND j.status = 'pending' AND j.limit_key IS NULL AND (_suspects OR j.suspicion = 0) AND j.type = ANY (_types)
+            WHERE hashtext(j.queue) = hashtext(_queue) AND j.queue = _queue AND j.status = 'pending' AND j.limit_key IS NULL AND (_suspects OR j.suspicion = 0) AND j.type = ANY (_types)
               AND j.updated_at NOT BETWEEN _lately AND _now AND asyncjobs.can_run(_versions, j.type, j.version) LIMIT 1;
         ELSE
             PERFORM FROM asyncjobs.jobs AS j
-            WHERE j.queue = _queue AND j.lane = _lane AND j.status = 'pending' AND j.limit_key IS NULL AND (_suspects OR j.suspicion = 0) AND j.type = ANY (_types)
+            WHERE asyncjobs.limit_side(j.status) = 0 AND j.limit_key IS NULL AND j.queue = _queue AND coalesce(j.lane, '') = _lane
+              AND j.lane IS NOT NULL AND j.status = 'pending' AND (_suspects OR j.suspicion = 0) AND j.type = ANY (_types)
               AND j.updated_at NOT BETWEEN _lately AND _now AND asyncjobs.can_run(_versions, j.type, j.version) LIMIT 1;
         END IF;
         IF NOT FOUND THEN

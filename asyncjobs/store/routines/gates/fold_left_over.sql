@@ -1,5 +1,5 @@
 -- The folders' statement: fold what was left behind at gates, at most `_limit` of them, but for those `_aside`; or at `_only` these. `more`:
--- there are others, or some that others have locked. `queues`: where jobs became pending.
+-- there are others, or some that others have locked. `queues`: of each job that became pending.
 CREATE FUNCTION asyncjobs.fold_left_over(
     _limit integer, _aside bigint[] DEFAULT '{}', _only bigint[] DEFAULT NULL, OUT gates integer, OUT queues text[], OUT more boolean) LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
@@ -24,5 +24,5 @@ BEGIN
     END IF;
     gates := cardinality(_ours);
     more := cardinality(_ours) < cardinality(_found) OR cardinality(_found) >= _limit;
-    queues := ARRAY(SELECT DISTINCT j.queue FROM asyncjobs.jobs AS j WHERE j.id = ANY (_pending));
+    queues := ARRAY(SELECT j.queue FROM asyncjobs.jobs AS j WHERE j.id = ANY (_pending));
 END $$;

@@ -1,4 +1,5 @@
--- Let go the key of a job that is gone or final, after looking again under the lock of its row.
+-- Let go the key of a job that is gone or final, after looking again under the lock of its row. Returns the queue of each job that became
+-- pending.
 CREATE FUNCTION asyncjobs.release_ended(_id bigint) RETURNS text[] LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET lock_timeout = '200ms' SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -13,5 +14,5 @@ BEGIN
     UPDATE asyncjobs.jobs AS j SET runner_id = NULL WHERE j.id = _id AND j.runner_id IS NOT NULL;
     PERFORM asyncjobs.end_dedup(ARRAY[_id]);
     _heads := asyncjobs.let_keys_go(ARRAY[_id]) || asyncjobs.arrive(ARRAY[_id]);
-    RETURN ARRAY(SELECT DISTINCT j.queue FROM asyncjobs.jobs AS j WHERE j.id = ANY (_heads) AND j.status = 'pending');
+    RETURN ARRAY(SELECT j.queue FROM asyncjobs.jobs AS j WHERE j.id = ANY (_heads) AND j.status = 'pending');
 END $$;

@@ -21,7 +21,8 @@
 --    of waits. An opener passes over a row that another one has locked, which is about to open it.
 -- 6. *Turns.* Keys of a queue are served in turn: the one with the least `served` first, which grows with each job by 1 / weight, from where
 --    the others are if it had nothing to do (`rested`): it has no claim to what it did not use. Within a key priority and place decide.
---    Jobs of the queue that have no limit come before or after the key whose turn it is, by the priority and place of its next job.
+--    Jobs of the queue that have no limit come before or after the key whose turn it is, by the priority and place of its next job; where
+--    the queue has ageing, by the age of both (`pick_aged`).
 -- 7. *Rates* go by GCRA: one instant a key, moved on by `every` with each start; up to `burst` starts may come at once. In any span W at most
 --    burst + W / every start. A start is a claim; retries count. If the instant is further ahead than that can be, the clock was
 --    put back: it counts from now.

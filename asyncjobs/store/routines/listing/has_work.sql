@@ -10,12 +10,13 @@ DECLARE
     _open text[] := ARRAY(
         SELECT q.key FROM jsonb_object_keys(_queues) AS q(key)
         WHERE NOT EXISTS (SELECT FROM asyncjobs.pauses AS p WHERE p.kind = 'all' OR (p.kind = 'queue' AND p.name = q.key)));
+    _numbers integer[] := ARRAY(SELECT hashtext(o.queue) FROM unnest(_open) AS o(queue));
 BEGIN
     RETURN EXISTS (SELECT FROM asyncjobs.jobs AS j WHERE j.runner_id = _runner AND j.status = 'processing')
         OR EXISTS (SELECT FROM asyncjobs.arrivals) OR EXISTS (SELECT FROM asyncjobs.gates AS g WHERE g.releasing)
         OR EXISTS (
             SELECT FROM asyncjobs.jobs AS j
-            WHERE j.status = 'pending' AND j.limit_key IS NULL AND j.queue = ANY (_open) AND j.type = ANY (_types)
+            WHERE j.status = 'pending' AND j.limit_key IS NULL AND hashtext(j.queue) = ANY (_numbers) AND j.queue = ANY (_open) AND j.type = ANY (_types)
               AND asyncjobs.can_run(_versions, j.type, j.version) AND asyncjobs.is_for(_queues, j.queue, j.lane))
         OR EXISTS (
             SELECT FROM asyncjobs.limit_turns AS t JOIN asyncjobs.jobs AS j

@@ -23,10 +23,10 @@ BEGIN
             SELECT w.id FROM (SELECT DISTINCT q.queue FROM asyncjobs.runners AS r CROSS JOIN unnest(r.queues) AS q(queue)) AS q
             CROSS JOIN LATERAL (
                 (SELECT j.id, j.type, j.version, j.run_at FROM asyncjobs.jobs AS j
-                 WHERE j.queue = q.queue AND j.status = 'pending' AND j.limit_key IS NULL AND j.suspicion = 0 ORDER BY j.priority, j.place LIMIT _window)
+                 WHERE hashtext(j.queue) = hashtext(q.queue) AND j.queue = q.queue AND j.status = 'pending' AND j.limit_key IS NULL AND j.suspicion = 0 ORDER BY j.priority, j.place LIMIT _window)
                 UNION ALL
                 (SELECT j.id, j.type, j.version, j.run_at FROM asyncjobs.jobs AS j
-                 WHERE j.queue = q.queue AND j.status = 'pending' AND j.limit_key IS NULL AND j.suspicion > 0
+                 WHERE hashtext(j.queue) = hashtext(q.queue) AND j.queue = q.queue AND j.status = 'pending' AND j.limit_key IS NULL AND j.suspicion > 0
                  ORDER BY j.suspicion, j.priority, j.place LIMIT _window)
                 UNION ALL
                 (SELECT j.id, j.type, j.version, j.run_at FROM (

@@ -1,5 +1,5 @@
--- Make these jobs pending, in this order; they are due, and their rows are locked. `urgent_queues`: where one has a better priority than
--- most.
+-- Make these jobs pending, in this order; they are due, and their rows are locked. `queues`: of each that is pending. `urgent_queues`: where
+-- one has a better priority than most.
 CREATE FUNCTION asyncjobs.make_pending(_ids bigint[], OUT promoted integer, OUT queues text[], OUT urgent_queues text[]) LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
 SET search_path = pg_catalog, pg_temp AS $$
@@ -16,7 +16,7 @@ BEGIN
               FROM (SELECT u.id FROM unnest(_ids) WITH ORDINALITY AS u(id, ordinal) ORDER BY u.ordinal) AS o) AS placed
         WHERE j.id = ANY (ARRAY[placed.id])
         RETURNING j.id, j.queue, j.priority, j.status, j.limit_key)
-    SELECT count(*), array_agg(DISTINCT d.queue) FILTER (WHERE d.status = 'pending'),
+    SELECT count(*), array_agg(d.queue) FILTER (WHERE d.status = 'pending'),
            array_agg(DISTINCT d.queue) FILTER (WHERE d.status = 'pending' AND d.priority < 100),
            array_agg(d.id) FILTER (WHERE d.limit_key IS NOT NULL)
     INTO promoted, queues, urgent_queues, _limited FROM due AS d;

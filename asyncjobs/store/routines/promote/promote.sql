@@ -9,14 +9,15 @@
 CREATE FUNCTION asyncjobs.promote(
     _batch integer, _from timestamptz, _blocked text[], _aside bigint[] DEFAULT NULL, _only bigint[] DEFAULT NULL,
     OUT promoted integer,
-    OUT queues text[],           -- where jobs became pending
+    OUT queues text[],           -- of each job that became pending
     OUT urgent_queues text[],    -- of these, where one has a better priority than most
     OUT keys text[],
     OUT next_due_seconds float8, -- from now on; null when nothing is scheduled
     OUT skipped boolean,         -- something was due that others hold
     OUT reached_at timestamptz,  -- the next call's `_from`
     OUT scan_seconds float8,     -- the cost of finding what is due
-    OUT expired jsonb)           -- ids and types of what was ended
+    OUT expired jsonb,           -- ids and types of what was ended
+    OUT opened text[])           -- where keys of limits were opened: any number of jobs may be claimed there
 LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
 SET search_path = pg_catalog, pg_temp AS $$
@@ -59,6 +60,6 @@ BEGIN
                OR EXISTS (SELECT FROM asyncjobs.serialized_jobs AS s WHERE s.id = ANY (ARRAY[j.id]) AND s.dispatched_at IS NOT NULL)));
     SELECT extract(epoch FROM j.due_at - _now) INTO next_due_seconds FROM asyncjobs.due_jobs AS j
     WHERE j.due_at > _now AND isfinite(j.due_at) ORDER BY j.due_at LIMIT 1;
-    SELECT promote.queues || f.queues, least(promote.next_due_seconds, f.next_seconds) INTO queues, next_due_seconds
+    SELECT f.queues, least(promote.next_due_seconds, f.next_seconds) INTO opened, next_due_seconds
     FROM asyncjobs.fold_limits(_batch) AS f;
 END $$;

@@ -29,6 +29,6 @@ BEGIN
         expired := asyncjobs.end_waiting(_ended, 'cancelled', 'expired', 0);
     END IF;
     SELECT array_agg(d.id) INTO _heads FROM asyncjobs.dispatch_keys(_keys) AS d;
-    SELECT array_agg(DISTINCT j.queue), array_agg(DISTINCT j.queue) FILTER (WHERE j.priority < 100)
+    SELECT array_agg(j.queue), array_agg(DISTINCT j.queue) FILTER (WHERE j.priority < 100)
     INTO queues, urgent_queues FROM asyncjobs.jobs AS j WHERE j.id = ANY (_heads) AND j.status = 'pending';
 END $$;

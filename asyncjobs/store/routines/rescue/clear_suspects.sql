@@ -11,7 +11,7 @@ BEGIN
     END IF;
     _ids := ARRAY(
         SELECT j.id FROM asyncjobs.jobs AS j
-        WHERE j.queue = ANY (ARRAY(SELECT DISTINCT q.queue FROM asyncjobs.runners AS r CROSS JOIN unnest(r.queues) AS q(queue)))
+        WHERE hashtext(j.queue) = ANY (ARRAY(SELECT DISTINCT hashtext(q.queue) FROM asyncjobs.runners AS r CROSS JOIN unnest(r.queues) AS q(queue)))
           AND j.status = 'pending' AND j.limit_key IS NULL AND j.suspicion > 0 AND j.lost_with = ANY (_lost_with)
         ORDER BY j.id + 0 FOR UPDATE SKIP LOCKED)
         || ARRAY(

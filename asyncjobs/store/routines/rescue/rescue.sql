@@ -10,7 +10,8 @@ CREATE FUNCTION asyncjobs.rescue(
     OUT dead bigint[],       -- of these, ended for good
     OUT cancelled bigint[],
     OUT given_back bigint[], -- of runners that stopped by themselves; not among the rescued
-    OUT queues text[],       -- where jobs became pending
+    OUT queues text[],       -- of each job that became pending
+    OUT suspects text[],     -- the queues of those that are suspects
     OUT types text[],        -- of the rescued, for the roll-ups
     OUT statuses text[],     -- and what the lost attempt made of them
     OUT more boolean)        -- the batch was full
@@ -34,7 +35,7 @@ BEGIN
     WHERE (_aside IS NULL OR o.id <> ALL (_aside)) AND (_only IS NULL OR o.id = ANY (_only));
 
     _ids := ARRAY(
-        SELECT j.id FROM unnest(_candidates, _tokens) AS c(id, token) JOIN asyncjobs.jobs AS j ON j.id = ANY (ARRAY[c.id]) AND j.claim_token = c.token
+        SELECT j.id FROM unnest(_candidates, _tokens) AS c(id, token) JOIN asyncjobs.jobs AS j ON j.id = ANY (ARRAY[c.id]) AND j.claim_token IS NOT DISTINCT FROM c.token
         WHERE j.status = 'processing' ORDER BY c.id LIMIT _batch FOR UPDATE OF j SKIP LOCKED);
     SELECT g.others, g.given_back, g.pending INTO _ids, given_back, _pending FROM asyncjobs.give_back_of_stopped(_ids, _max_errors) AS g;
     SELECT array_agg(b.runner_id), array_agg(b.job_id) INTO _runners, _blamed FROM asyncjobs.blame(
@@ -53,7 +54,8 @@ BEGIN
 
     dead := ARRAY(SELECT j.id FROM asyncjobs.jobs AS j WHERE j.id = ANY (rescued) AND j.status = 'dead');
     cancelled := ARRAY(SELECT j.id FROM asyncjobs.jobs AS j WHERE j.id = ANY (rescued) AND j.status = 'cancelled');
-    queues := ARRAY(SELECT DISTINCT j.queue FROM asyncjobs.jobs AS j WHERE j.id = ANY (_pending) AND j.status = 'pending');
+    queues := ARRAY(SELECT j.queue FROM asyncjobs.jobs AS j WHERE j.id = ANY (_pending) AND j.status = 'pending');
+    suspects := ARRAY(SELECT DISTINCT j.queue FROM asyncjobs.jobs AS j WHERE j.id = ANY (_pending) AND j.status = 'pending' AND j.suspicion > 0);
     SELECT coalesce(array_agg(j.type), '{}'),
         coalesce(array_agg(CASE WHEN j.status IN ('dead', 'cancelled') THEN j.status ELSE 'failed' END), '{}')
     INTO types, statuses FROM asyncjobs.jobs AS j WHERE j.id = ANY (rescued);

@@ -1,6 +1,6 @@
 -- End jobs that do not run: an operator's verb ends them, or their time is over (routines/expiry). Their rows are locked. The one place
 -- where what no attempt ended gets its end: the row, a dead letter where it is `dead`, the dedup key, the key of its line, which goes on,
--- and its arrival at gates. `ended`: their ids and types. `queues`: where next heads of keys, or dependents, became pending. A job that
+-- and its arrival at gates. `ended`: their ids and types. `queues`: of each next head of a key, or dependent, that became pending. A job that
 -- waits in its line leaves it first (`end_waiting`): its key has a head, and there is nothing to let go.
 --
 -- What attempts came to is written elsewhere, with what goes on, in one statement: `ack`, and `fail_lost` for runners that are gone. To end
@@ -41,6 +41,6 @@ BEGIN
         _heads := _heads || asyncjobs.arrive(_members);
     END IF;
     IF _heads IS NOT NULL THEN
-        queues := ARRAY(SELECT DISTINCT j.queue FROM asyncjobs.jobs AS j WHERE j.id = ANY (_heads) AND j.status = 'pending');
+        queues := ARRAY(SELECT j.queue FROM asyncjobs.jobs AS j WHERE j.id = ANY (_heads) AND j.status = 'pending');
     END IF;
 END $$;
