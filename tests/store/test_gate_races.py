@@ -25,8 +25,8 @@ async def pair(database: Database) -> AsyncGenerator[Peers]:
 
 
 async def two_gates_of_one_dependent_that_open_at_once_release_it(pair: Peers) -> None:
-    """Each transaction sees that the other's gate has not opened. The second finds the dependent's row locked, and passes it over;
-    its gate goes on later.
+    """Each transaction sees that the other's gate has not opened. The second finds the dependent's row locked, and passes it
+    over; its gate goes on later.
     """
     flow = await flows.write(pair, 3, [([0], [2]), ([1], [2])])
     first, second = await pair.a.claim(2)
