@@ -982,10 +982,6 @@ CREATE FUNCTION asyncjobs.claim(_runner bigint, _queue text, _lane text, _limit 
 CREATE FUNCTION asyncjobs.claim_released(_ids bigint[], _runner bigint, _queue text, _limit integer, _priority integer, _place bigint, _types text[], _token_base bigint, _token_seq bigint, _versions jsonb)
     RETURNS SETOF asyncjobs.answer
     LANGUAGE plpgsql
-    SET plan_cache_mode TO 'force_generic_plan'
-    SET enable_seqscan TO 'off'
-    SET enable_hashjoin TO 'off'
-    SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: f52358c9ff7b67e5
 
@@ -2618,7 +2614,7 @@ CREATE FUNCTION asyncjobs.release_dependents(_gates bigint[], _leaves boolean, O
     RETURNS record
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 56ed86ade8af9d10
+-- body: 2a63794e94f4cb7b
 
 CREATE FUNCTION asyncjobs.release_ended(_id bigint)
     RETURNS text[]

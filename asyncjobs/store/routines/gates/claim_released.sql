@@ -5,7 +5,6 @@ CREATE FUNCTION asyncjobs.claim_released(
     _ids bigint[], _runner bigint, _queue text, _limit integer, _priority integer, _place bigint, _types text[], _token_base bigint, _token_seq bigint,
     _versions jsonb)
 RETURNS SETOF asyncjobs.answer LANGUAGE plpgsql
-SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
 SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 DECLARE
