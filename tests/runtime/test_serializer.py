@@ -8,6 +8,7 @@ from typing import Any
 import asyncpg
 import pytest
 
+from asyncjobs.runtime import points
 from asyncjobs.runtime.keys import PARTITIONS, KeyActors
 from asyncjobs.runtime.serializer import Serializer
 from asyncjobs.runtime.wakes import Wakes

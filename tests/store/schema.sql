@@ -983,7 +983,7 @@ CREATE FUNCTION asyncjobs.claim_released(_ids bigint[], _runner bigint, _queue t
     RETURNS SETOF asyncjobs.answer
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: f52358c9ff7b67e5
+-- body: b255c9e1dee34ac8
 
 CREATE FUNCTION asyncjobs.claim_scans(_runner bigint, _versions jsonb, _queues text[], _lanes text[], _limits integer[], _slots integer[], _priorities integer[], _places bigint[], _types text[], _suspects boolean[], _token_base bigint, _token_seq bigint, _probes jsonb)
     RETURNS SETOF asyncjobs.answer

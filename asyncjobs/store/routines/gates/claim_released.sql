@@ -21,5 +21,5 @@ BEGIN
             AND asyncjobs.can_run(_versions, o.type, o.version)
           ORDER BY o.priority, o.place LIMIT _limit) AS p
     WHERE j.ctid = p.ctid
-    RETURNING (asyncjobs.claimed(asyncjobs.answer_kind(j.on_dead, j.workflow_id), 1, j)).*;
+    RETURNING (asyncjobs.claimed(asyncjobs.answer_kind(j.on_dead, j.workflow_id, j.limit_key COLLATE "default"), 1, j)).*;
 END $$;
