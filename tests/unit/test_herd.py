@@ -318,7 +318,7 @@ async def test_lane_without_a_free_slot_is_noted_by_itself() -> None:
         assert asked_for(await harness.asks()) == [("fast", 1)]
 
 
-async def test_task_that_is_started_again_answers_for_what_the_former_one_was_told_of() -> None:
+async def test_claim_of_a_task_that_has_ended_answers_for_what_it_was_told_of() -> None:
     async with working(Queue(concurrency=2), others=True) as harness:
         await seen(harness)
         harness.hear(2)
