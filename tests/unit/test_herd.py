@@ -2,6 +2,7 @@
 
 import asyncio
 
+from asyncjobs.model.claim import FRONT
 from asyncjobs.runtime.herd import APART_SECONDS, LOOKS_AFTER_SECONDS, MOST_PASSES, PATIENCE_SECONDS
 from asyncjobs.settings import Lane, Queue
 from tests.support.coordinating import Harness, asked_for, looked_at, working
@@ -304,7 +305,7 @@ async def test_hint_at_the_front_is_for_all_that_hear_it() -> None:
         assert [scan.start for scan in await harness.asks()] == [(100, 2)]
         harness.hear(1, after=None, front=True)
         await harness.fail()
-        assert [scan.start for scan in await harness.asks()] == [(-1, -1)]
+        assert [scan.start for scan in await harness.asks()] == [FRONT]
 
 
 async def test_lane_without_a_free_slot_is_noted_by_itself() -> None:
