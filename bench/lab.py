@@ -8,6 +8,7 @@ import asyncio
 import json
 import sys
 import time
+from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any, NamedTuple
@@ -39,11 +40,23 @@ class Ran(NamedTuple):
     disordered: int
     #: The most that all workers held resident at once.
     peak_mb: float
+    #: Of each job its key, and when it began and ended, where that was asked for.
+    spans: Sequence[tuple[str, float, float]] = ()
 
     @property
     def seconds(self) -> float:
         """From the first start of a handler to the last end of one."""
         return max(self.ended) - self.began
+
+    @property
+    def most_at_once(self) -> int:
+        """Of one key, over all workers."""
+        most, running = 0, Counter[str]()
+        changes = [(began, 1, key) for key, began, _ in self.spans] + [(ended, -1, key) for key, _, ended in self.spans]
+        for _, change, key in sorted(changes):
+            running[key] += change
+            most = max(most, running[key])
+        return most
 
     @property
     def per_second(self) -> float:
@@ -157,6 +170,7 @@ class Lab:
             [seconds for report in reports for seconds in report["waits"]],
             sum(report["disordered"] for report in reports),
             peak,
+            [span for report in reports for span in report.get("spans", ())],
         )
 
     async def _all_finished(self, program: Program, contender: Contender) -> None:

@@ -33,6 +33,8 @@ class Contender(NamedTuple):
     options: Mapping[str, Any] = {}
     #: It runs jobs of one key one at a time.
     has_keys: bool = False
+    #: It bounds how many of a key run at once, over all processes, by a number.
+    has_limits: bool = False
     #: Ours, or statements written by hand: it has to run everywhere.
     is_own: bool = True
     #: Of the jobs that others are given: a slow one shows its rate with fewer.
@@ -44,22 +46,22 @@ class Contender(NamedTuple):
         return max(1, int(count * self.share))
 
 
-OURS = Contender("asyncjobs", (sys.executable, "-m", "bench.contenders.ours"), has_keys=True)
+OURS = Contender("asyncjobs", (sys.executable, "-m", "bench.contenders.ours"), has_keys=True, has_limits=True)
 PREFETCHING = OURS._replace(name="asyncjobs, prefetch 500", options={"prefetch": 500})
 FLOOR = Contender("floor", (sys.executable, "-m", "bench.contenders.floor"))
 BATCHING = FLOOR._replace(name="floor, batches of 500", options={"batch": 500})
 OWN = (OURS, PREFETCHING, FLOOR, BATCHING)
 
 
-def _peer(name: str, *command: str, has_keys: bool = False, share: float = 1.0) -> Contender:
-    return Contender(name, command, has_keys=has_keys, is_own=False, share=share)
+def _peer(name: str, *command: str, has_keys: bool = False, has_limits: bool = False, share: float = 1.0) -> Contender:
+    return Contender(name, command, has_keys=has_keys, has_limits=has_limits, is_own=False, share=share)
 
 
 _PYTHON = str(PEERS / "bin" / "python")
 _GRAPHILE = _peer("graphile-worker", "node", "bench/peers/graphile_worker.mjs", has_keys=True)
 LIBRARIES = (
     _peer("procrastinate", _PYTHON, "-m", "bench.peers.procrastinate", has_keys=True, share=0.1),
-    _peer("pgqueuer", _PYTHON, "-m", "bench.peers.pgqueuer", has_keys=True),
+    _peer("pgqueuer", _PYTHON, "-m", "bench.peers.pgqueuer", has_keys=True, has_limits=True),
     _peer("chancy", _PYTHON, "-m", "bench.peers.chancy"),
     _peer("oban", _PYTHON, "-m", "bench.peers.oban"),
     _peer("saq", _PYTHON, "-m", "bench.peers.saq", has_keys=True, share=0.1),

@@ -24,6 +24,8 @@ from asyncjobs.store.reading import readable
 _LIST: Final = 1_000
 #: What is answered of a member of a workflow, before the workflow's id.
 _MEMBER: Final = "member "
+#: And of a job that has a limit and is no member, before its limit key.
+_LIMITED: Final = "limit "
 #: What is answered of a job of a stub: its `on_dead`, and of a member, behind that, of which workflow.
 _ASK: Final = "ask"
 _LIST_CHARACTERS: Final = 1 << 20
@@ -228,6 +230,7 @@ def _read(rows: Sequence[Record]) -> Finished:
     claimed = [_claimed(row) if row[-1] is not None else Claimed(*row[1:-1]) for row in rows if row[0] == "job"]
     if len(claimed) == len(rows):
         return Finished(claimed, [], [], gone=False)
+    claimed += [_limited(row) for row in rows if row[0].startswith(_LIMITED)]
     claimed += [_claimed(row, int(row[0][len(_MEMBER) :])) for row in rows if row[0].startswith(_MEMBER)]
     if len(claimed) == len(rows):
         return Finished(claimed, [], [], gone=False)
@@ -252,6 +255,12 @@ def _asking(row: Record) -> tuple[Claimed, str]:
     if workflow_id.isdecimal():
         return _claimed(row, int(workflow_id)), on_dead
     return _claimed(row), row["kind"]
+
+
+def _limited(row: Record) -> Claimed:
+    claimed = _claimed(row)
+    force_setattr(claimed, "limit_key", row[0][len(_LIMITED) :])
+    return claimed
 
 
 def _claimed(row: Record, workflow_id: int | None = None) -> Claimed:

@@ -54,6 +54,8 @@ class Contender(ABC):
             notes.running.discard(key)
         notes.count += 1
         notes.last = time.monotonic()
+        if notes.spans is not None:
+            notes.spans.append((key, now, notes.last))
         if notes.count % notes.every == 0:
             notes.ended.append(notes.last)
 
@@ -92,8 +94,10 @@ class Contender(ABC):
 class Notes:
     """What the handlers of one worker write down."""
 
-    def __init__(self, work: Work | None = None, every: int = 1_000_000) -> None:
+    def __init__(self, work: Work | None = None, every: int = 1_000_000, *, spans: bool = False) -> None:
         self.work = work
+        #: Of each job its key, and when its handler began and ended.
+        self.spans: list[tuple[str, float, float]] | None = [] if spans else None
         self.every = every
         self.count = 0
         self.began = self.last = 0.0

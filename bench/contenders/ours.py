@@ -19,6 +19,7 @@ _LIMITS: Final = {
     "": None,
     "never": Limit("never", each=1_000, by=lambda number, at, key: "all"),  # noqa: ARG005
     "total": Limit("total", total=50),
+    "each": Limit("each", each=5, by=lambda number, at, key: key),  # noqa: ARG005
     "tenants": Limit("tenants", each=5, by=lambda number, at, key: f"tenant {number % 10_000}"),  # noqa: ARG005
 }
 
@@ -54,7 +55,7 @@ class Ours(Contender):
         return note
 
     def _of(self, job: Payload) -> Note:
-        return self.keyed if job.key else self.types[job.number % len(self.types)]
+        return self.keyed if job.key and self.options.get("limit") != "each" else self.types[job.number % len(self.types)]
 
     async def prepare(self) -> None:
         await self.jobs.migrate()

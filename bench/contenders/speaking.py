@@ -10,9 +10,9 @@ standard output, `{"error": "…"}` when it could not. The first line, unasked, 
 | `prepare` | makes its tables | |
 | `fill` | enqueues `count` jobs of `keys` keys (0: of none), due `delay` seconds from now; how, see below | `seconds` it took |
 | `finish` | makes of all jobs in its tables finished ones, without running them | |
-| `work` | starts a worker with `concurrency` slots that does `work` for each job, whose jobs have `keys` keys | |
+| `work` | starts a worker with `concurrency` slots that does `work` a job, of `keys` keys; `spans`: notes when each ran | |
 | `ran` | | `count` of handlers that have ended since |
-| `report` | | `began`, `ended`, `waits`, `disordered`: see below |
+| `report` | | `began`, `ended`, `waits`, `disordered`, `spans`: see below |
 | `stop` | stops the worker in good order | |
 | `left` | | `count` of jobs that are neither finished nor in the future |
 
@@ -21,7 +21,8 @@ a call; only here `delay` counts). Before the time begins it enqueues `warm` job
 statements and caches are in it.
 
 `report` says when the first handler started, when each `every`-th and the last one ended, how many seconds passed from each
-enqueue to the start, and how many jobs of a key started before an earlier one of it had ended.
+enqueue to the start, and how many jobs of a key started before an earlier one of it had ended; with `spans` of each job its key,
+its start and its end (contenders written in Python).
 
 Instants are readings of CLOCK_MONOTONIC, which all processes of a machine share. The end of its input ends the program.
 """
@@ -124,10 +125,12 @@ class Speaker:
     async def finish(self) -> None:
         await self.contender.finish()
 
-    async def work(self, *, concurrency: int, work: str = "nothing", every: int = 1_000_000, keys: int = 0) -> None:
+    async def work(
+        self, *, concurrency: int, work: str = "nothing", every: int = 1_000_000, keys: int = 0, spans: bool = False
+    ) -> None:
         self.contender.keys = keys
         done = await self.stack.enter_async_context(work_named(work, self.contender.dsn))
-        self.contender.notes = Notes(done, every)
+        self.contender.notes = Notes(done, every, spans=spans)
         await self.stack.enter_async_context(self.contender.working(concurrency))
 
     async def ran(self) -> dict[str, int]:
@@ -135,7 +138,8 @@ class Speaker:
 
     async def report(self) -> dict[str, Any]:
         notes = self.contender.notes
-        return {"began": notes.began, "ended": [*notes.ended, notes.last], "waits": notes.waits, "disordered": notes.disordered}
+        told = {"began": notes.began, "ended": [*notes.ended, notes.last], "waits": notes.waits, "disordered": notes.disordered}
+        return told | {"spans": notes.spans or []}
 
     async def stop(self) -> None:
         await self.stack.aclose()

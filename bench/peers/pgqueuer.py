@@ -1,4 +1,4 @@
-"""PgQueuer: batches of as many jobs as there are slots; a key is an entrypoint with the concurrency limit 1.
+"""PgQueuer: batches of as many jobs as there are slots; a key is an entrypoint with the concurrency limit 1, or 5.
 
 Its hard limit on jobs at a time has to be at least twice the batch.
 """
@@ -65,7 +65,7 @@ class Pgqueuer(Contender):
 
         worker.entrypoint("note")(note)
         for key in range(self.keys):
-            worker.entrypoint(f"key {key}", concurrency_limit=1)(note)
+            worker.entrypoint(f"key {key}", concurrency_limit=5 if self.options.get("limit") == "each" else 1)(note)
         running = asyncio.create_task(worker.run(batch_size=concurrency, max_concurrent_tasks=2 * concurrency))
         yield
         worker.shutdown.set()

@@ -31,7 +31,7 @@ CROSS JOIN LATERAL (
         SELECT j.run_at FROM asyncjobs.jobs AS j
         WHERE asyncjobs.limit_side(j.status) = 0 AND j.limit_key = t.key AND j.queue = t.queue AND coalesce(j.lane, '') = t.lane
           AND j.status = 'pending' ORDER BY j.suspicion, j.priority, j.place LIMIT 1) AS f
-    WHERE l.kind = 'limit' AND NOT l.is_full AND t.state = 'open' AND (t.key = l.name OR (t.key > (l.name || ':') AND t.key < (l.name || ';')))
+    WHERE l.kind = 'limit' AND NOT l.is_full AND coalesce(asyncjobs.running_of(l.name, l.total) < l.total, true) AND t.state = 'open' AND (t.key = l.name OR (t.key > (l.name || ':') AND t.key < (l.name || ';')))
       AND (l.each IS NULL OR l.each > (SELECT pg_catalog.count(1) FROM asyncjobs.jobs AS r
           WHERE asyncjobs.limit_side(r.status) = 1 AND r.limit_key = t.key AND r.runner_id IS NOT NULL))) AS i
 ORDER BY l.kind, l.name

@@ -20,7 +20,7 @@ BEGIN
         SELECT s.room, s.slots, s.is_first INTO _limit, _slots, _is_first FROM asyncjobs.limited_share(_queue, _lane, _limit, _slots, _types, _suspects,
             CASE _from_priority WHEN -32769 THEN _from_place END, _versions) AS s;
         IF _is_first THEN
-            _limited := asyncjobs.pick_limited(_queue, _lane, _slots, _types, _suspects, _versions);
+            _limited := asyncjobs.pick_limited(_queue, _lane, _slots, _types, _suspects, _versions, _slots < _limit);
             _limit := _limit - cardinality(_limited);
         END IF;
     END IF;
@@ -46,11 +46,10 @@ BEGIN
     IF _is_first THEN
         _picked := _limited || _picked;
     ELSIF _slots > 0 AND cardinality(_picked) < _limit THEN
-        _picked := _picked || asyncjobs.pick_limited(_queue, _lane, least(_slots, _limit - cardinality(_picked)), _types, _suspects, _versions);
+        _limit := _limit - cardinality(_picked);
+        _picked := _picked || asyncjobs.pick_limited(_queue, _lane, least(_slots, _limit), _types, _suspects, _versions, _slots < _limit);
     END IF;
-    IF cardinality(_picked) = 0 THEN
-        RETURN;
-    END IF;
+    IF cardinality(_picked) = 0 THEN RETURN; END IF;
     RETURN QUERY UPDATE asyncjobs.jobs AS j
     SET status = 'processing', attempts = least(j.attempts, 2147483646) + 1, runner_id = _runner, error_message = NULL,
         -- (a job that was enqueued after this transaction had begun did not start before it was there)
@@ -58,7 +57,7 @@ BEGIN
         claim_token = (_token_base << 32) | ((_token_seq + p.number) & 4294967295), updated_at = asyncjobs.clock()
     FROM unnest(_picked) WITH ORDINALITY AS p(ctid, number)
     WHERE j.ctid = p.ctid AND asyncjobs.may_start(j.start_before)
-    RETURNING (asyncjobs.claimed(asyncjobs.answer_kind(j.on_dead, j.workflow_id), _scan, j)).*;
+    RETURNING (asyncjobs.claimed(asyncjobs.answer_kind(j.on_dead, j.workflow_id, j.limit_key COLLATE "default"), _scan, j)).*;
     GET DIAGNOSTICS _count = ROW_COUNT;
     IF _count < cardinality(_picked) THEN
         _row := asyncjobs.expire_pending(_scan, _queue, _lane, _from_priority, _from_place, _types, _suspects, _versions);

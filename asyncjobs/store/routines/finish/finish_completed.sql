@@ -12,11 +12,11 @@ SET enable_hashjoin = off SET enable_mergejoin = off SET lock_timeout = '100ms' 
 DECLARE
     _now timestamptz := asyncjobs.clock();
     _written bigint[]; _dedup bigint[]; _keyed bigint[]; _heads bigint[];
-    _members bigint[];  -- of workflows
+    _members bigint[]; _freed_jobs bigint[];  -- of workflows, and dependents that nothing holds any more
     _freed text[];  -- keys of limits
     _is_special boolean; _is_limited boolean; _versions jsonb;
     _picked tid[];  -- as in `claim`
-    _row asyncjobs.answer;
+    _row asyncjobs.answer; _claimed integer := 0;
 BEGIN
     IF cardinality(_ids) > 0 THEN
         -- Looked up all at once, in the order of their ids. A token is one claim's alone, so it need not be looked for beside its id.
@@ -41,9 +41,9 @@ BEGIN
         IF _keyed IS NOT NULL THEN
             _heads := asyncjobs.let_keys_go(_keyed, '{}');
         END IF;
-        _heads := _heads || CASE WHEN _members IS NOT NULL THEN asyncjobs.arrive(_members) END;
+        _freed_jobs := CASE WHEN _members IS NOT NULL THEN asyncjobs.arrive_completed(_members) END;
         IF _freed IS NOT NULL THEN
-            PERFORM asyncjobs.free_permits(_freed, '{}', NULL, NULL);
+            PERFORM asyncjobs.free_permits(ARRAY(SELECT DISTINCT f.key FROM unnest(_freed) AS f(key)), '{}', NULL, NULL);
         END IF;
     END IF;
 
@@ -53,6 +53,19 @@ BEGIN
                 SELECT FROM asyncjobs.jobs AS j WHERE hashtext(j.queue) = hashtext(_queue) AND j.queue = _queue AND j.status = 'pending' AND j.limit_key IS NULL AND j.suspicion > 0)),
             EXISTS (SELECT FROM asyncjobs.limit_turns AS t WHERE t.queue = _queue AND t.state = 'open'), r.versions
         INTO _is_special, _is_limited, _versions FROM asyncjobs.runners AS r WHERE r.id = _runner FOR KEY SHARE;
+    END IF;
+    IF _freed_jobs IS NOT NULL THEN
+        IF NOT (_is_special OR _is_limited) THEN
+            RETURN QUERY SELECT c.* FROM asyncjobs.claim_released(_freed_jobs, _runner, _queue, _limit, _from_priority, _from_place, _types,
+                _token_base, _token_seq, _versions) AS c;
+            GET DIAGNOSTICS _claimed = ROW_COUNT;
+        END IF;
+        IF _claimed < cardinality(_freed_jobs) THEN
+            _heads := _heads || asyncjobs.let_dependents_go(_freed_jobs);
+        END IF;
+    END IF;
+    IF _limit > _claimed THEN
+        _limit := _limit - _claimed; _token_seq := _token_seq + _claimed;
         IF _is_special OR (_is_limited AND NOT asyncjobs.are_all_limited(_queue, _suspects)) THEN
             RETURN QUERY SELECT f.* FROM asyncjobs.finish(_runner, NULL, NULL, NULL, NULL, 0, ARRAY[_queue], ARRAY[NULL::text],
                 ARRAY[_limit], ARRAY[_slots], ARRAY[_from_priority], ARRAY[_from_place], _types, ARRAY[_suspects], _token_base, _token_seq, NULL) AS f;
@@ -60,7 +73,7 @@ BEGIN
             _row := NULL; _row.kind := 'gone'; RETURN NEXT _row;
         ELSE
             IF _is_limited THEN
-                _picked := asyncjobs.pick_limited(_queue, NULL, least(_limit, _slots), _types, false, _versions);
+                _picked := asyncjobs.pick_limited(_queue, NULL, least(_limit, _slots), _types, false, _versions, _slots < _limit);
             ELSE
                 _picked := ARRAY(SELECT j.ctid FROM asyncjobs.jobs AS j
                     WHERE hashtext(j.queue) = hashtext(_queue) AND j.queue = _queue AND j.status = 'pending' AND j.limit_key IS NULL AND (j.priority, j.place) > (_from_priority, _from_place)
@@ -75,7 +88,7 @@ BEGIN
                     claim_token = (_token_base << 32) | ((_token_seq + p.number) & 4294967295), updated_at = _now
                 FROM unnest(_picked) WITH ORDINALITY AS p(ctid, number)
                 WHERE j.ctid = p.ctid AND asyncjobs.may_start(j.start_before)
-                RETURNING (asyncjobs.claimed(asyncjobs.answer_kind(j.on_dead, j.workflow_id), 1, j)).*;
+                RETURNING (asyncjobs.claimed(asyncjobs.answer_kind(j.on_dead, j.workflow_id, j.limit_key COLLATE "default"), 1, j)).*;
                 GET DIAGNOSTICS _limit = ROW_COUNT;
                 IF _limit < cardinality(_picked) THEN
                     _row := asyncjobs.expire_pending(1, _queue, NULL, _from_priority, _from_place, _types, false, _versions); RETURN NEXT _row;

@@ -82,7 +82,7 @@ BEGIN
                     AND (j.version = 1 OR asyncjobs.can_run((SELECT r.versions FROM asyncjobs.runners AS r WHERE r.id = _runner), j.type, j.version)) AS starts) AS x),
             place = nextval('asyncjobs.place_seq'), run_at = _now, updated_at = _now
         FROM dispatched AS d WHERE j.id = ANY (ARRAY[d.id]) AND j.status || '' = 'waiting'
-        RETURNING (asyncjobs.claimed(CASE j.status WHEN 'processing' THEN asyncjobs.answer_kind(j.on_dead, j.workflow_id) ELSE 'head' END, 1, j)).*;
+        RETURNING (asyncjobs.claimed(CASE j.status WHEN 'processing' THEN asyncjobs.answer_kind(j.on_dead, j.workflow_id, j.limit_key COLLATE "default") ELSE 'head' END, 1, j)).*;
         IF NOT FOUND THEN
             _heads := asyncjobs.look_again(ARRAY[_key]);
         ELSIF _is_there THEN

@@ -10,7 +10,9 @@
 --    of the key has taken. For a `total` it locks the row of the limit, or of the queue, too; if it cannot have that it takes nothing there.
 --    So claims of one limit with a total come one after the other.
 -- 3. *A claim reads open keys, not jobs.* `limit_turns` says of each key, queue and lane whether it is worth while to look: 'open'; 'full' (no
---    permit), 'closed' (not before `opens_at`), 'idle' (nothing waits). What is throttled costs a claim nothing. `limits.is_full` says so of a total.
+--    permit), 'closed' (not before `opens_at`), 'idle' (nothing waits). What is throttled costs a claim nothing. `limits.is_full` says so of a total: a claim that
+--    wanted more than was left writes it. (One that has taken the rest, and all that it wanted, asks again when it has a slot: closed and opened
+--    by each call a total that is as high as there are slots took a fifth more.)
 -- 4. *A key is found full or idle under the lock that keeps others from changing that.* With the last statements of a call (`settle_limits`)
 --    a claim tries the exclusive lock of the key's slot, and looks again in a new statement. Without the lock the key stays open, and costs a
 --    look more. *What frees a permit or adds a job* either takes the shared lock of the slot until its commit, and reads the state in a new

@@ -1,6 +1,8 @@
 -- How many more jobs of a limit, or of a queue, may run: at most `_most`. Null: another claim has it locked. The lock is kept, so nobody else
--- takes of it until the commit; it is counted in a new statement, and so are those that this call has `_picked`. What is found full is noted for `settle_limits`.
-CREATE FUNCTION asyncjobs.limit_room(_kind text, _name text, _most integer, _picked tid[] DEFAULT '{}') RETURNS integer LANGUAGE plpgsql
+-- takes of it until the commit; it is counted in a new statement, and so are those that this call has `_picked`. What has less than the scan wants is
+-- noted for `settle_limits`. (`_is_cut`: it wants more than `_most`.)
+CREATE FUNCTION asyncjobs.limit_room(_kind text, _name text, _most integer, _picked tid[] DEFAULT '{}', _is_cut boolean DEFAULT false)
+RETURNS integer LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     _total integer;
@@ -19,7 +21,7 @@ BEGIN
     IF _kind = 'limit' THEN
         _room := _total - asyncjobs.running_of(_name, _total)
             - (SELECT count(1) FROM asyncjobs.jobs AS p WHERE p.ctid = ANY (_picked) AND asyncjobs.limit_name(p.limit_key) = _name);
-        IF _room <= _most THEN  -- what it gives now may be all
+        IF _room < _most + _is_cut::integer THEN  -- less than the scan wants
             PERFORM asyncjobs.note_touched(ARRAY[_name], NULL, NULL);
         END IF;
     ELSE

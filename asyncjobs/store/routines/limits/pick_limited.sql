@@ -1,7 +1,8 @@
 -- Lock jobs that have limits, for a claim, at most `_limit`: key by key, by their turns, until that is reached, or no key is left that has
--- something. Where they are; the caller writes them. (`claim` has the parameters; it picks those without limits.)
+-- something. Where they are; the caller writes them. (`claim` has the parameters; it picks those without limits.
+-- `_is_cut`: the scan wants more, and has no slots for it.)
 CREATE FUNCTION asyncjobs.pick_limited(
-    _queue text, _lane text, _limit integer, _types text[], _suspects boolean, _versions jsonb)
+    _queue text, _lane text, _limit integer, _types text[], _suspects boolean, _versions jsonb, _is_cut boolean)
 RETURNS tid[] LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
 SET search_path = pg_catalog, pg_temp AS $$
@@ -20,7 +21,7 @@ BEGIN
         EXIT WHEN _group.names IS NULL;
         SELECT t._picked, t._seen, t.is_any INTO _picked, _seen, _is_any
         FROM asyncjobs.take_turns(_queue, _group.names[1], _group.lanes[1], _limit, _group.served[2], _types, _suspects, _versions,
-            _seen, _picked) AS t;
+            _is_cut, _seen, _picked) AS t;
         IF NOT _is_any THEN
             _names := _names || _group.names[1];
         END IF;

@@ -3,7 +3,7 @@
 -- key to look at. What is taken is charged to the key's turn (`_ahead`: how far those of other limits were served) and to its rate at once; the
 -- jobs are the caller's to write.
 CREATE FUNCTION asyncjobs.take_turns(
-    _queue text, _name text, _lane text, _limit integer, _ahead float8, _types text[], _suspects boolean, _versions jsonb,
+    _queue text, _name text, _lane text, _limit integer, _ahead float8, _types text[], _suspects boolean, _versions jsonb, _is_cut boolean,
     INOUT _seen text[], INOUT _picked tid[], OUT is_any boolean)
 LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
@@ -18,7 +18,7 @@ BEGIN
     SELECT l.total, l.each, l.every, l.burst, l.weight INTO _total, _each, _every, _burst, _weight
     FROM asyncjobs.limits AS l WHERE l.kind = 'limit' AND l.name = _name;
     IF _total IS NOT NULL THEN
-        _most := asyncjobs.limit_room('limit', _name, _most, _picked);
+        _most := asyncjobs.limit_room('limit', _name, _most, _picked, _is_cut);
     END IF;
     SELECT o.keys, o.places, o.turns, o.ahead INTO _keys, _places, _turns, _ahead FROM asyncjobs.lock_turns(_queue, _name, _lane, _most, _ahead, _suspects, _seen) AS o;
     is_any := _keys IS NOT NULL;
