@@ -211,13 +211,13 @@ class Workflow:
         WorkflowError, InvalidOption and InvalidPayload say what does not fit.
         """
         self._check_open()
-        number = self.planner.add(job, self._awaited(after), when)
+        number = self.planner.add(job, self._awaited(getattr(job, "type", "a job"), after), when)
         return Node(self, Members(f"{job.type} (member {number})", [(number, number)]), number, job)
 
     def add_many(self, jobs: Iterable[NewJob[T]], /, *, after: After = (), when: When | None = None) -> Group[T]:
         """More jobs, each as of `add`; others may wait for all of them."""
         self._check_open()
-        awaited = self._awaited(after)
+        awaited = self._awaited("add_many", after)
         first = len(self.planner.rows)
         added: list[NewJob[T]] = []
         for job in jobs:
@@ -234,16 +234,17 @@ class Workflow:
         self._check_open()
         return Nested(self, Members(name))
 
-    def _awaited(self, after: After) -> list[Members]:
+    def _awaited(self, who: str, after: After) -> list[Members]:
         some = [after] if isinstance(after, _Awaitable) else list(cast("Iterable[Any]", after))
         for one in some:
             if not isinstance(one, _Awaitable):
                 raise WorkflowError(
-                    f"workflow {self.name!r}: after={one!r} is none of its jobs: give what add, add_many or nested has returned."
+                    f"workflow {self.name!r}: after={one!r} of {who} is none of its jobs: give what add, add_many or nested has "
+                    "returned."
                 )
             if one.flow is not self:
                 raise WorkflowError(
-                    f"workflow {self.name!r}: after={one!r} is of another: a job waits for jobs of its own workflow."
+                    f"workflow {self.name!r}: after={one!r} of {who} is of another: a job waits for jobs of its own workflow."
                 )
         return [one.members for one in some]
 

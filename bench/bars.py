@@ -130,6 +130,7 @@ BARS: tuple[Bar, ...] = (
     Bar(Cell("W20", "total = slots", "of plain"), 0.9),
     Bar(Cell("W20", "10,000 tenants", "of plain"), 0.7),
     _own(Cell("W17", "1,000,000 pending", "jobs/s"), 0.9, "W17", "10,000 pending"),
+    _own(Cell("W21", "pruned", "jobs/s"), 0.9, "W21", "kept"),
 )
 
 

@@ -241,7 +241,7 @@ def test_sql_says_what_it_is_for_and_names_schema_and_columns() -> None:
     listed = {name: code.replace("SELECT j.*", "SELECT") for name, code in codes.items() if "asyncjobs.readable_jobs" in code}
     codes |= listed
     #: So is the type `answer`, whose rows these hand on.
-    answers = r"SELECT \w\.\* FROM asyncjobs\.(claim|claim_scans|finish|heads|lost|settled_limits)\("
+    answers = r"SELECT \w\.\* FROM asyncjobs\.(claim|claim_released|claim_scans|finish|heads|lost|settled_limits)\("
     codes = {name: re.sub(answers, "(", code) for name, code in codes.items()}
     assert [name for name, code in codes.items() if re.search(r"\bSELECT\s+(\w+\.)?\*", code, re.IGNORECASE)] == []
     assert {name: tables for name, code in codes.items() if (tables := unqualified(code))} == {}

@@ -22,7 +22,9 @@ and nowhere else, but for the next job of a key, for which its actor takes a slo
    notifies when they are let go. So a scan that came back short is followed by a look whether anything is there that it would
    have taken: after 20 ms while other runners live, else after 0.2 s; one look for all scans of that time, since it costs less
    than a scan. (It leaves out what became pending in the last 15 ms, so a scan that was sent just before it has another.) If
-   something is there the scan is made again; as long as it comes back short the pauses double, up to a second.
+   something is there the scan is made again; as long as it comes back short the pauses double, up to a second. A scan that the
+   time-out alone was the reason for, and that found nothing, has no look: the next time-out is one. What is let go before it
+   waits no longer than what nobody has told of.
 5. A call that failed leaves its lanes hungry, and they start at the front. While the line is closed nothing is asked for.
 6. The time-out is that of all coordinators of the runner, and rings for all of them in the same turn of the loop: what they
    look for then is one statement.
@@ -132,12 +134,13 @@ class Claim:
 
     def __init__(
         self, coordinator: "Coordinator", scans: Sequence[Scan], taken: dict[str | None, int], answers_for: float, *,
-        is_only_called: bool,
+        is_only_called: bool, is_only_polled: bool,
     ) -> None:  # fmt: skip
         self.scans = scans
         self.taken = taken  # free slots, by lane, for what is claimed
         self.answers_for = answers_for  # jobs (`runtime/herd.py`)
         self.is_only_called = is_only_called
+        self.is_only_polled = is_only_polled
         self.is_over = False
         self._coordinator = coordinator
 
@@ -177,6 +180,7 @@ class Coordinator:
         self._has_answer.set()
         self._herd = Herd(queue.concurrency, place=shared.place, tell=partial(shared.tell, queue.name), others=shared.others)
         self._is_only_called = False  # whether nothing but being called was a reason since the last scan
+        self._is_only_polled = False  # likewise, the time-out
         self._looked_at = -inf  # when the last look was sent
         self._skipped_at = -inf  # when the last scan was sent that may have skipped something
         self._has_reason = True  # whether some lane has not seen it: then a slot that is freed is one, too
@@ -230,15 +234,19 @@ class Coordinator:
         for lane in lanes:
             lane.is_asking = True
         self._has_answer.clear()
-        claim = Claim(self, self._scans(lanes, taken), taken, self._herd.begin(), is_only_called=self._is_only_called)
-        self._is_only_called = False
+        claim = Claim(
+            self, self._scans(lanes, taken), taken, self._herd.begin(), is_only_called=self._is_only_called,
+            is_only_polled=self._is_only_polled,
+        )  # fmt: skip
+        self._is_only_called = self._is_only_polled = False
         self._line.hand_in(claim, at_once=at_once)
 
     def take_in(self, claim: "Claim", found: Sequence[Scanned]) -> None:
         """Start what a claim has found (nothing: it was not answered), and give back the slots that are left of its own."""
         started = 0
         try:
-            needs_look = not claim.is_only_called or claim.answers_for > sum(len(one.jobs) for one in found)
+            count = sum(len(one.jobs) for one in found)
+            needs_look = bool(count) if claim.is_only_polled else not claim.is_only_called or claim.answers_for > count
             for scan, one in zip(claim.scans, found, strict=bool(found)):
                 self._saw(scan, one, needs_look=needs_look)
                 for job in self.startable(one.jobs):
@@ -330,6 +338,7 @@ class Coordinator:
                 asyncio.get_running_loop().call_later(seconds, self._see_to, self._line.calls, since)
 
     def _note(self, lanes: Collection[LaneSlots], *, front: bool) -> None:
+        self._is_only_polled = False
         for lane in lanes:
             lane.reason = self._line.calls
         if front:
@@ -354,9 +363,11 @@ class Coordinator:
             self._note(self.lanes.values(), front=False)
 
     def _time_out(self) -> None:
-        if not self._is_hungry:
+        is_rest = not self._is_hungry
+        if is_rest:
             self._herd.found_by_poll()
         self.wake(front=True)
+        self._is_only_polled = is_rest
 
     def stop(self) -> None:
         """Claim nothing any more, and give back what waits."""

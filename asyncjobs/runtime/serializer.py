@@ -148,16 +148,17 @@ class Serializer(Duty):
             if page:
                 self._plan(found.last, self._monotonic() - now)
                 self._after_waiting = found.last_waiting
-            if page:
+            if page and found.has_limits:
                 self._after_limit, opened = await limits.sweep(self.turn.guard(link), self._after_limit, page)
                 if opened:
                     self._wakes.due_in(0.0)
             await self._aside.whole(found.lost, partial(self._rejoin, self.turn.guard(link)))
             for job_id in found.ended:
                 await self._aside.whole([job_id], partial(self._folder.release, self.turn.guard(link)))
-            members = await self._folder.sweep(link, self.turn.guard(link)) if page else 0
+            has_workflows = found.has_workflows or self._folder.refused > 0
+            members = await self._folder.sweep(link, self.turn.guard(link)) if page and has_workflows else 0
             self.items = (self.items or 0) + len(found.ended) + len(found.stalled) + len(found.lost) + members
-            left = await self._folder.fold(link)
+            left = has_workflows and await self._folder.fold(link)
         for key, requests in found.requests.items():
             self._keys.advance(key, requests)
         for key in found.stalled:

@@ -48,6 +48,8 @@ class Sweep(msgspec.Struct, frozen=True):
     requests: dict[str, list[int]]  # keys whose dispatch was asked for, with the requests' ids
     lost: list[int]  # jobs that wait and are in no line
     last_waiting: str | None  # where the next page of waiting jobs starts; None: this was the last
+    has_limits: bool  # whether limits were declared, or jobs have some
+    has_workflows: bool  # whether some have not ended, or have left something behind
 
 
 class KeyState(msgspec.Struct, frozen=True):
@@ -138,7 +140,10 @@ async def sweep(link: Link, after: str, limit: int, *, after_waiting: str | None
     requests: dict[str, list[int]] = {}
     for key, number in zip(row["request_keys"] or (), row["request_ids"] or (), strict=True):
         requests.setdefault(key, []).append(number)
-    return Sweep(row["stalled"] or [], row["ended"] or [], row["last"], requests, row["lost"] or [], row["last_waiting"])
+    return Sweep(
+        row["stalled"] or [], row["ended"] or [], row["last"], requests, row["lost"] or [], row["last_waiting"],
+        has_limits=row["has_limits"], has_workflows=row["has_workflows"],
+    )  # fmt: skip
 
 
 class Advanced(msgspec.Struct, frozen=True):

@@ -1,4 +1,6 @@
-"""asyncjobs, with default settings but for the options: `prefetch`, `tags`, `limit`, `queues` or `types` among which jobs go."""
+"""asyncjobs, with default settings but for the options: `prefetch`, `tags`, `limit`, `queues` or `types` among which jobs go, and
+`prunes`: what has ended is deleted at once.
+"""
 
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
@@ -38,7 +40,10 @@ class Ours(Contender):
         self.types = [self._declare(f"note {number}", self.queues[number % queues]) for number in range(types)]
         self.keyed = self._declare("keyed", "default", "{key}")
         # One app in all, as programs have: a type looks for the open app that includes it.
-        self.jobs = AsyncJobs(dsn, queues=[Queue(name) for name in self.queues], routers=[self.router])
+        keep, interval = (0.0, 0.1) if options.get("prunes") else (7 * 86_400.0, 60.0)
+        self.jobs = AsyncJobs(
+            dsn, queues=[Queue(name) for name in self.queues], routers=[self.router], keep_completed=keep, prune_interval=interval
+        )  # fmt: skip
 
     def _declare(self, name: str, queue: str, key: str | None = None) -> Note:
         limit = _LIMITS[self.options.get("limit", "")]

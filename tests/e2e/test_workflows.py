@@ -314,7 +314,7 @@ async def test_what_does_not_fit_is_refused_and_names_both(app: AsyncJobs) -> No
         other = app.workflow("other")
         with pytest.raises(WorkflowError, match=r'number takes <the result of number \(member 0\)>, which is of workflow "one"'):
             other.add(number.new(node.result))
-        with pytest.raises(WorkflowError, match="is of another"):
+        with pytest.raises(WorkflowError, match=r"after=<Node number \(member 0\) of workflow 'one'> of number is of another"):
             other.add(number.new(1), after=node)
         with pytest.raises(WorkflowError, match="is none of its jobs"):
             one.add(number.new(1), after=[cast("Any", 17)])

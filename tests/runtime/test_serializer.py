@@ -8,18 +8,18 @@ from typing import Any
 import asyncpg
 import pytest
 
-from asyncjobs import AsyncJobs, Queue
 from asyncjobs.runtime import points
 from asyncjobs.runtime.keys import PARTITIONS, KeyActors
 from asyncjobs.runtime.serializer import Serializer
 from asyncjobs.runtime.wakes import Wakes
 from asyncjobs.store import serialized
-from asyncjobs.store.database import Database
+from asyncjobs.store.database import Connection, Database, Link
 from asyncjobs.store.pool import Pool
 from asyncjobs.telemetry.events import DatabaseFailed, Events, KeysAdvanced
 from asyncjobs.testing import Recorder
 from tests.support.eventually import eventually
 from tests.support.holding import pause_key
+from tests.support.limiting import declare
 from tests.support.peers import Peers, peers
 from tests.support.services import Woken, running
 
@@ -349,30 +349,28 @@ async def test_backend_that_is_lost_while_its_commit_waits_for_a_key_leaves_no_r
     assert len(await pair.drain()) == 1
 
 
-@pytest.mark.parametrize("point", ["enqueue.send", "enqueue.sent", "finish.send", "finish.sent", "advance.send", "advance.sent"])
-async def test_key_goes_on_when_a_call_of_a_runner_is_lost(point: str, dsn: str, recorder: Recorder) -> None:
-    """Before or after the server did it: every third call at this point ends in a broken connection."""
-    app = AsyncJobs(dsn, queues=[Queue("default", concurrency=4)], sweep_interval=0.1, runner_timeout=2, heartbeat=0.5)
-    ran: list[tuple[int, int]] = []
+async def test_sweep_asks_nothing_of_limits_and_workflows_where_there_are_none(
+    make: Make, connection: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+    fetch, fetch_behind = Link.fetch, Link.fetch_behind
 
-    @app.job("work", serialize_by="key {key}")
-    async def work(key: int, number: int) -> None:
-        ran.append((key, number))
+    def noted(link: Link, name: str, *args: Any, **options: Any) -> Any:
+        asked.append(name)
+        return fetch(link, name, *args, **options)
 
-    calls = 0
+    def noted_behind(link: Link, guard: str, guard_args: Any, name: str, *args: Any, **options: Any) -> Any:
+        asked.append(name)
+        return fetch_behind(link, guard, guard_args, name, *args, **options)
 
-    async def hook(name: str) -> None:
-        nonlocal calls
-        if name == point:
-            calls += 1
-            if calls % 3 == 1 and calls < 30:
-                raise ConnectionError("lost")
-
-    with points.installed(hook):
-        async with app.runner():
-            handles = [await work.enqueue(key, number) for number in range(4) for key in range(4)]
-            for handle in handles:
-                await handle.wait(timeout=30)
-    firsts = list(dict.fromkeys(ran))
-    assert [number for key, number in firsts if key == 0] == [0, 1, 2, 3]
-    assert sorted(firsts) == [(key, number) for key in range(4) for number in range(4)]
+    monkeypatch.setattr(Link, "fetch", noted)
+    monkeypatch.setattr(Link, "fetch_behind", noted_behind)
+    setup = make()
+    async with setup.running():
+        assert asked == ["move_sequences", "sweep_keys"]
+        await declare(connection, total=1)
+        setup.serializer._sweep_at = 0.0
+        asked.clear()
+        setup.serializer.wake()
+        await setup.serializer.wait_passed()
+        assert asked == ["move_sequences", "sweep_keys", "sweep_limits"]

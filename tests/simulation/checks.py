@@ -296,7 +296,7 @@ def _released(server: Server) -> dict[int, _Release]:
 
 def _claim(what: str, row: Mapping[str, Any]) -> list[str]:
     found: list[str] = []
-    if row["was"] not in {"pending", "waiting"} or row["token"] in {None, row["token_was"]}:
+    if row["was"] not in {"pending", "waiting", "blocked"} or row["token"] in {None, row["token_was"]}:
         found.append(f"P2: {what} with token {row['token']} after {row['token_was']}")
     if row["attempts"] - row["attempts_were"] != 1:
         found.append(f"P7: {what} with {row['attempts']} attempts after {row['attempts_were']}")

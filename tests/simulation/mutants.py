@@ -114,10 +114,6 @@ def _flows(course: Course) -> bool:
     return {"flow", "steered"} <= set(course.ways)
 
 
-def _calm_flows(course: Course) -> bool:
-    return course.is_calm and "flow" in course.ways
-
-
 def _limited(course: Course) -> bool:
     return bool(course.each)
 
@@ -303,9 +299,6 @@ MUTANTS: tuple[Simulated, ...] = (
         Change("fold_gates", "PERFORM asyncjobs.leave_arrivals(", "PERFORM array_length("),
         Change("fold_gates", "a.gate_id <> ALL (_ours)))", "a.gate_id <> ALL (_ours)), 1)"),
     ), needs=_scene("folds")),
-    Simulated("arrivals that are left are not told of", (
-        Change("leave_arrivals", "PERFORM asyncjobs.tell('k');", ""),
-    ), needs=_calm_flows),
     Simulated("a folder that finds a gate locked looks no more", patches=broken.folds_once, needs=_scene("met")),
     Simulated("who is passed over by a release is forgotten", (
         Change("tell_dependents", "AND coalesce(cardinality(_found) = cardinality(ids), _found IS NULL)", ""),
@@ -313,16 +306,14 @@ MUTANTS: tuple[Simulated, ...] = (
     Simulated("a release ends with its batch", (
         Change("tell_dependents", "coalesce(cardinality(_found), 0) < 500 AND", ""),
     ), needs=_flows),
-    # Two gates of one job open at once: each transaction sees that the other has not, and nobody lets it go.
-    Simulated("other gates are looked at before the dependent is locked", (
-        Change("tell_dependents", " FOR UPDATE SKIP LOCKED", ""),
-    ), needs=_scene("folds")),
+    # (That other gates are looked at under the dependent's lock, and that arrivals which are left are told of, no seed misses
+    # within reason: tests/store/test_gate_races.py.)
     # Who was frozen ends a job that another runs, and its gate counts it.
     Simulated("an outcome arrives without its token", (
         Change("finish_one", "        _row.kind := 'lost';",
             "        PERFORM asyncjobs.arrive(ARRAY[_id]);\n        _row.kind := 'lost';"),
-        Change("finish_completed", "CASE WHEN _members IS NOT NULL THEN asyncjobs.arrive(_members) END",
-            "asyncjobs.arrive(_ids)"),
+        Change("finish_completed", "CASE WHEN _members IS NOT NULL THEN asyncjobs.arrive_completed(_members) END",
+            "asyncjobs.arrive_completed(_ids)"),
         Change("mark_arrived", " AND s.status = ANY ('{completed,dead,cancelled,gone}'::text[])", ""),
     ), needs=_scene("late members")),
     Simulated("what a cascade ends does not arrive", (
@@ -333,10 +324,10 @@ MUTANTS: tuple[Simulated, ...] = (
     ), needs=_flows),
     Simulated("a retry brings nobody back", (
         Change("count_arrivals", "PERFORM asyncjobs.take_dependents_back(_closed);", ""),
+        Change("go_on_releasing", "PERFORM asyncjobs.take_dependents_back(_closed);", ""),  # (it would, a folder's look later)
     ), needs=_flows),
     Simulated("a gate releases although its workflow is cancelled", (
-        Change("release_dependents", "AND w.cancel_requested_at IS NOT NULL)\n        RETURNING",
-               "AND false)\n        RETURNING"),
+        Change("release_dependents", "AND w.cancel_requested_at IS NOT NULL)\n    INTO", "AND false)\n    INTO"),
     ), needs=_flows),
     Simulated("a second attempt spawns anew", (
         Change("spawn_members", "WHERE m.spawned_by = _job", "WHERE m.spawned_by = -_job"),

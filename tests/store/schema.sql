@@ -274,21 +274,23 @@ CREATE TABLE asyncjobs.jobs (
     run_at timestamp with time zone DEFAULT asyncjobs.clock() NOT NULL,
     scheduled_at timestamp with time zone DEFAULT asyncjobs.clock() NOT NULL,
     created_at timestamp with time zone DEFAULT asyncjobs.clock() NOT NULL,
-    updated_at timestamp with time zone DEFAULT asyncjobs.clock() NOT NULL,
     enqueue_token bigint DEFAULT asyncjobs.refuse_insert() NOT NULL,
     version integer DEFAULT 1 NOT NULL,
-    attempts integer DEFAULT 0 NOT NULL,
     max_attempts integer DEFAULT 3 NOT NULL,
     rescues integer DEFAULT 0 NOT NULL,
     priority smallint DEFAULT 100 NOT NULL,
     losses smallint DEFAULT 0 NOT NULL,
     suspicion smallint DEFAULT 0 NOT NULL,
     outlived smallint DEFAULT 0 NOT NULL,
+    attempts integer DEFAULT 0 NOT NULL,
+    updated_at timestamp with time zone DEFAULT asyncjobs.clock() NOT NULL,
     status text DEFAULT 'pending'::text NOT NULL,
-    queue text DEFAULT 'default'::text NOT NULL,
-    type text NOT NULL,
     runner_id bigint,
     completed_at timestamp with time zone,
+    claim_token bigint,
+    started_at timestamp with time zone,
+    queue text DEFAULT 'default'::text NOT NULL,
+    type text NOT NULL,
     lane text,
     parent_job_id bigint,
     correlation_id text,
@@ -296,8 +298,6 @@ CREATE TABLE asyncjobs.jobs (
     limit_key text,
     requested_outcome text,
     on_dead text DEFAULT 'advance'::text NOT NULL,
-    claim_token bigint,
-    started_at timestamp with time zone,
     payload jsonb DEFAULT '{}'::jsonb NOT NULL,
     errors jsonb DEFAULT '[]'::jsonb NOT NULL,
     timeout interval,
@@ -840,6 +840,12 @@ CREATE FUNCTION asyncjobs.arrive(_ids bigint[])
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 63343c5c59356bf7
 
+CREATE FUNCTION asyncjobs.arrive_completed(_ids bigint[])
+    RETURNS bigint[]
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: b9c444426e360c71
+
 CREATE FUNCTION asyncjobs.as_declared(_name text, _type asyncjobs.types, _options jsonb)
     RETURNS asyncjobs.new_job
     LANGUAGE plpgsql
@@ -973,6 +979,12 @@ CREATE FUNCTION asyncjobs.claim(_runner bigint, _queue text, _lane text, _limit 
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 73d2c4c4b111ddc1
 
+CREATE FUNCTION asyncjobs.claim_released(_ids bigint[], _runner bigint, _queue text, _limit integer, _priority integer, _place bigint, _types text[], _token_base bigint, _token_seq bigint, _versions jsonb)
+    RETURNS SETOF asyncjobs.answer
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: b255c9e1dee34ac8
+
 CREATE FUNCTION asyncjobs.claim_scans(_runner bigint, _versions jsonb, _queues text[], _lanes text[], _limits integer[], _slots integer[], _priorities integer[], _places bigint[], _types text[], _suspects boolean[], _token_base bigint, _token_seq bigint, _probes jsonb)
     RETURNS SETOF asyncjobs.answer
     LANGUAGE plpgsql
@@ -1031,11 +1043,11 @@ CREATE FUNCTION asyncjobs.converge_pauses(_batch integer, _window integer, _grac
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 8b1e9bcd38675acd
 
-CREATE FUNCTION asyncjobs.count_arrivals(_ours bigint[], _came asyncjobs.arrival[])
+CREATE FUNCTION asyncjobs.count_arrivals(_ours bigint[], _came asyncjobs.arrival[], _leaves boolean)
     RETURNS bigint[]
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 497a1789c39205b3
+-- body: 04c4c571af7a35c3
 
 CREATE FUNCTION asyncjobs.count_depths(_duty text, _holder text, _token bigint, _most integer)
     RETURNS boolean
@@ -1387,7 +1399,7 @@ CREATE FUNCTION asyncjobs.finish_completed(_runner bigint, _ids bigint[], _token
     SET enable_mergejoin TO 'off'
     SET lock_timeout TO '100ms'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 62b9a87a963b1e34
+-- body: 8468c5c2e665db77
 
 CREATE FUNCTION asyncjobs.finish_one(_runner bigint, _id bigint, _token bigint, _result text, _dropped text, _queue text, _types text[], _next_token bigint)
     RETURNS SETOF asyncjobs.answer
@@ -1422,11 +1434,11 @@ CREATE FUNCTION asyncjobs.finish_orphans(_ids bigint[])
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: e1214b6c93659c6f
 
-CREATE FUNCTION asyncjobs.fold_gates(_came asyncjobs.arrival[])
+CREATE FUNCTION asyncjobs.fold_gates(_came asyncjobs.arrival[], _leaves boolean DEFAULT false)
     RETURNS bigint[]
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 66050be1b4dc76e4
+-- body: 30e5869db122560d
 
 CREATE FUNCTION asyncjobs.fold_left_over(_limit integer, _aside bigint[] DEFAULT '{}'::bigint[], _only bigint[] DEFAULT NULL::bigint[], OUT gates integer, OUT queues text[], OUT more boolean)
     RETURNS record
@@ -1436,7 +1448,7 @@ CREATE FUNCTION asyncjobs.fold_left_over(_limit integer, _aside bigint[] DEFAULT
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: e857b4c3aa5cb7f6
+-- body: a628adc3f160954d
 
 CREATE FUNCTION asyncjobs.fold_limits(_batch integer, OUT queues text[], OUT next_seconds double precision)
     RETURNS record
@@ -1525,7 +1537,7 @@ CREATE FUNCTION asyncjobs.go_on_releasing(_gates bigint[])
     RETURNS bigint[]
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 818d810365a91cb0
+-- body: 3e77dd70fe17e74d
 
 CREATE FUNCTION asyncjobs.happen_to_breaker(_service text, _event text, _token bigint, _seconds double precision, _reason text, _failure_threshold integer, _success_threshold integer, _probes integer, _open_seconds double precision)
     RETURNS TABLE(formerly text, state text, failure_count integer, success_count integer, last_failure_in double precision, half_opens_in double precision, probe_tokens bigint[], probes_lapse_in double precision[], version bigint)
@@ -1823,6 +1835,12 @@ CREATE FUNCTION asyncjobs.left_over_gates(_limit integer, _aside bigint[])
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 34a4e692a3ff3e35
+
+CREATE FUNCTION asyncjobs.let_dependents_go(_ids bigint[])
+    RETURNS bigint[]
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: f830bcf72adb7ef9
 
 CREATE FUNCTION asyncjobs.let_go(_batch integer, _paused text[], _served text[], _versions jsonb, OUT resumed integer, OUT queues text[])
     RETURNS record
@@ -2592,11 +2610,11 @@ CREATE FUNCTION asyncjobs.rejoin(_ids bigint[])
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: fb2e563d737adf6d
 
-CREATE FUNCTION asyncjobs.release_dependents(_gates bigint[], OUT pending bigint[], OUT are_all boolean)
+CREATE FUNCTION asyncjobs.release_dependents(_gates bigint[], _leaves boolean, OUT freed bigint[], OUT are_all boolean)
     RETURNS record
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: ff0d51da58cfc06d
+-- body: 2a63794e94f4cb7b
 
 CREATE FUNCTION asyncjobs.release_ended(_id bigint)
     RETURNS text[]
@@ -3009,7 +3027,7 @@ CREATE FUNCTION asyncjobs.tell_dependents(_gates bigint[], _state text, OUT ids 
     RETURNS record
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: b21d8d67f5b6af27
+-- body: 6a0bf7d2652d315d
 
 CREATE FUNCTION asyncjobs.throttle_key(_id bigint, _token bigint, _seconds double precision)
     RETURNS boolean

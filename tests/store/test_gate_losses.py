@@ -33,17 +33,3 @@ async def test_what_waited_for_a_dead_member_comes_back_after_the_retention_too(
     await flows.settle(pair)
     assert await flows.run(pair, flow) == [0, 1]
     assert await flow.state() == "completed"
-
-
-async def test_two_gates_of_one_dependent_that_open_at_once_release_it(pair: Peers) -> None:
-    flow = await flows.write(pair, 3, [([0], [2]), ([1], [2])])
-    first, second = await pair.a.claim(2)
-    await pair.a.begin()
-    await pair.a.ack(first)
-    await pair.b.link.fetch("fold_left_over", 200, [], None)
-    await pair.admin.execute("UPDATE asyncjobs.jobs SET runner_id = 2 WHERE id = $1", second.id)
-    await pair.b.ack(second)  # the dependent's row is locked: it is passed over, and its gate goes on later
-    await pair.a.commit()
-    await flows.settle(pair)
-    assert await flow.statuses() == ["completed", "completed", "pending"]
-    await pair.drain(pair.a)

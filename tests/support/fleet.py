@@ -17,7 +17,7 @@ from asyncjobs.model.claim import Claimed, Scan
 from asyncjobs.model.peers import LOTS, Lot, Peers
 from asyncjobs.runtime import coordinator, herd
 from asyncjobs.runtime.coordinator import Coordinator, Shared
-from asyncjobs.runtime.orders import Scanned
+from asyncjobs.runtime.orders import Order, Scanned
 from asyncjobs.runtime.polling import Polling
 from asyncjobs.settings import Queue
 from tests.simulation.loop import make_loop
@@ -178,17 +178,19 @@ class SimRunner:
     async def wait_open(self) -> None:
         pass
 
-    async def submit(self, _acks: object, scans: Sequence[Scan]) -> list[Scanned]:
+    def hand_in(self, order: Order, *, at_once: bool = False) -> None:
+        del at_once
         self.calls += 1
         number, sent_at = self.calls, self.fleet.now
-        (scan,) = scans
+        (scan,) = order.scans
         carries, self.unwritten = self.unwritten, 0
-        answer = await self._ask(lambda: self._claim(scan, carries=carries > 0))
-        return [
-            Scanned(
-                answer, scan.start, len(answer) >= scan.limit, (100, answer[-1].place) if answer else None, number, sent_at, 0.0
-            )
-        ]
+
+        async def make() -> None:
+            found = await self._ask(lambda: self._claim(scan, carries=carries > 0))
+            last = (100, found[-1].place) if found else None
+            order.answered([Scanned(found, scan.start, len(found) >= scan.limit, last, number, sent_at, 0.0)])
+
+        self.loop.create_task(make())
 
     def _claim(self, scan: Scan, *, carries: bool) -> list[Claimed]:
         fleet = self.fleet

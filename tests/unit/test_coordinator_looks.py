@@ -84,3 +84,29 @@ async def test_a_coordinator_that_has_a_reason_claims_before_it_looks() -> None:
         assert len(harness.line.looks) == 1
         harness.line.looks[0][1].set_result(set())
         await harness.turn()
+
+
+async def test_poll_that_found_nothing_has_no_look_since_the_next_comes_anyway() -> None:
+    async with working(Queue(concurrency=2)) as harness:
+        await harness.answer(0)
+        await looked_at(harness)
+        harness.coordinator._time_out()
+        await harness.answer(0)
+        assert harness.timers == []
+        harness.coordinator._time_out()
+        await harness.answer(1)
+        assert [seconds for seconds, _ in harness.timers] == [LONELY_LOOK_SECONDS], "what is beside it may have been skipped"
+
+
+async def test_reason_to_look_beside_a_poll_has_its_look() -> None:
+    async with working(Queue(concurrency=2)) as harness:
+        await harness.answer(0)
+        for is_called_first in (True, False):
+            await looked_at(harness)
+            if is_called_first:
+                harness.hear(1)
+            harness.coordinator._time_out()
+            if not is_called_first:
+                harness.coordinator.wake()
+            await harness.answer(0)
+            assert [seconds for seconds, _ in harness.timers] == [LONELY_LOOK_SECONDS]

@@ -2,6 +2,7 @@
 
 import asyncio
 
+from asyncjobs.model.claim import FRONT
 from asyncjobs.runtime.herd import APART_SECONDS, LOOKS_AFTER_SECONDS, MOST_PASSES, PATIENCE_SECONDS
 from asyncjobs.settings import Lane, Queue
 from tests.support.coordinating import Harness, asked_for, looked_at, working
@@ -304,7 +305,7 @@ async def test_hint_at_the_front_is_for_all_that_hear_it() -> None:
         assert [scan.start for scan in await harness.asks()] == [(100, 2)]
         harness.hear(1, after=None, front=True)
         await harness.fail()
-        assert [scan.start for scan in await harness.asks()] == [(-1, -1)]
+        assert [scan.start for scan in await harness.asks()] == [FRONT]
 
 
 async def test_lane_without_a_free_slot_is_noted_by_itself() -> None:
@@ -317,12 +318,13 @@ async def test_lane_without_a_free_slot_is_noted_by_itself() -> None:
         assert asked_for(await harness.asks()) == [("fast", 1)]
 
 
-async def test_task_that_is_started_again_answers_for_what_the_former_one_was_told_of() -> None:
+async def test_claim_of_a_task_that_has_ended_answers_for_what_it_was_told_of() -> None:
     async with working(Queue(concurrency=2), others=True) as harness:
         await seen(harness)
         harness.hear(2)
         await harness.asks()
         harness.task.cancel()
         await asyncio.wait([harness.task])
-        assert harness.coordinator._herd.told == 2
+        await harness.fail()
+        assert harness.coordinator._herd.told == 2, "what was asked for goes its way, and is refused"
         harness.task = asyncio.get_running_loop().create_task(harness.coordinator.run())

@@ -12,11 +12,11 @@ SET enable_hashjoin = off SET enable_mergejoin = off SET lock_timeout = '100ms' 
 DECLARE
     _now timestamptz := asyncjobs.clock();
     _written bigint[]; _dedup bigint[]; _keyed bigint[]; _heads bigint[];
-    _members bigint[];  -- of workflows
+    _members bigint[]; _freed_jobs bigint[];  -- of workflows, and dependents that nothing holds any more
     _freed text[];  -- keys of limits
     _is_special boolean; _is_limited boolean; _versions jsonb;
     _picked tid[];  -- as in `claim`
-    _row asyncjobs.answer;
+    _row asyncjobs.answer; _claimed integer := 0;
 BEGIN
     IF cardinality(_ids) > 0 THEN
         -- Looked up all at once, in the order of their ids. A token is one claim's alone, so it need not be looked for beside its id.
@@ -41,7 +41,7 @@ BEGIN
         IF _keyed IS NOT NULL THEN
             _heads := asyncjobs.let_keys_go(_keyed, '{}');
         END IF;
-        _heads := _heads || CASE WHEN _members IS NOT NULL THEN asyncjobs.arrive(_members) END;
+        _freed_jobs := CASE WHEN _members IS NOT NULL THEN asyncjobs.arrive_completed(_members) END;
         IF _freed IS NOT NULL THEN
             PERFORM asyncjobs.free_permits(ARRAY(SELECT DISTINCT f.key FROM unnest(_freed) AS f(key)), '{}', NULL, NULL);
         END IF;
@@ -53,6 +53,19 @@ BEGIN
                 SELECT FROM asyncjobs.jobs AS j WHERE hashtext(j.queue) = hashtext(_queue) AND j.queue = _queue AND j.status = 'pending' AND j.limit_key IS NULL AND j.suspicion > 0)),
             EXISTS (SELECT FROM asyncjobs.limit_turns AS t WHERE t.queue = _queue AND t.state = 'open'), r.versions
         INTO _is_special, _is_limited, _versions FROM asyncjobs.runners AS r WHERE r.id = _runner FOR KEY SHARE;
+    END IF;
+    IF _freed_jobs IS NOT NULL THEN
+        IF NOT (_is_special OR _is_limited) THEN
+            RETURN QUERY SELECT c.* FROM asyncjobs.claim_released(_freed_jobs, _runner, _queue, _limit, _from_priority, _from_place, _types,
+                _token_base, _token_seq, _versions) AS c;
+            GET DIAGNOSTICS _claimed = ROW_COUNT;
+        END IF;
+        IF _claimed < cardinality(_freed_jobs) THEN
+            _heads := _heads || asyncjobs.let_dependents_go(_freed_jobs);
+        END IF;
+    END IF;
+    IF _limit > _claimed THEN
+        _limit := _limit - _claimed; _token_seq := _token_seq + _claimed;
         IF _is_special OR (_is_limited AND NOT asyncjobs.are_all_limited(_queue, _suspects)) THEN
             RETURN QUERY SELECT f.* FROM asyncjobs.finish(_runner, NULL, NULL, NULL, NULL, 0, ARRAY[_queue], ARRAY[NULL::text],
                 ARRAY[_limit], ARRAY[_slots], ARRAY[_from_priority], ARRAY[_from_place], _types, ARRAY[_suspects], _token_base, _token_seq, NULL) AS f;

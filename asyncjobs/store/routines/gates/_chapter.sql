@@ -17,7 +17,8 @@
 -- 3. *Open.* At none missing the gate looks at its dependents. By the rule `ended`, or if none was dead, it releases them; else, by the rule
 --    `completed`, it breaks. A dependent with none of its gates `waiting` or `broken` becomes pending in the same transaction (a chain goes
 --    on in the ack of its link); one with a key, or whose time has not come, becomes scheduled, and goes the way of those. It keeps
---    the place that it got with its workflow, so it comes before what was enqueued later, and its expiry counts from here. At most 500
+--    the place that it got with its workflow, so it comes before what was enqueued later, and its expiry counts from here. The call that
+--    let it go claims it at once (`claim_released`), if it has a slot for it, and its scan would find nothing before it. At most 500
 --    a transaction; then, or when a row is locked by another (such rows are passed over, never waited for), the gate is marked `releasing`
 --    and the folders go on.
 -- 4. *Break.* The dependent is cancelled with a sentence that names the member which died or was cancelled first (`members.broken_by`). This is

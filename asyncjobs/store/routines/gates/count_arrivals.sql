@@ -1,6 +1,6 @@
 -- Let what arrives at these gates, and what has been left there, count; then see to those that have opened, or have some missing again, or
--- have not done with their dependents. The gates are locked. The end of a workflow is written here. Returns the jobs that became pending.
-CREATE FUNCTION asyncjobs.count_arrivals(_ours bigint[], _came asyncjobs.arrival[]) RETURNS bigint[] LANGUAGE plpgsql
+-- have not done with their dependents. The gates are locked. The end of a workflow is written here. Returns what `release_dependents` does.
+CREATE FUNCTION asyncjobs.count_arrivals(_ours bigint[], _came asyncjobs.arrival[], _leaves boolean) RETURNS bigint[] LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     _now timestamptz := asyncjobs.clock();
@@ -47,7 +47,7 @@ BEGIN
         PERFORM asyncjobs.take_dependents_back(_closed);
     END IF;
     IF _open IS NOT NULL THEN
-        SELECT r.pending, r.are_all INTO _pending, _are_all FROM asyncjobs.release_dependents(_open) AS r;
+        SELECT r.freed, r.are_all INTO _pending, _are_all FROM asyncjobs.release_dependents(_open, _leaves) AS r;
     END IF;
     IF _closed IS NOT NULL OR _was_releasing OR NOT _are_all THEN
         PERFORM asyncjobs.note_releasing(_open || _closed);

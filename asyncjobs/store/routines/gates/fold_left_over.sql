@@ -18,7 +18,7 @@ BEGIN
     END IF;
     _ours := asyncjobs.try_lock_gates(_found);
     _releasing := ARRAY(SELECT g.id FROM asyncjobs.gates AS g WHERE g.id = ANY (_ours) AND g.releasing);
-    _pending := asyncjobs.count_arrivals(_ours, NULL);
+    _pending := asyncjobs.count_arrivals(_ours, NULL, false);
     IF cardinality(_releasing) > 0 THEN
         _pending := _pending || asyncjobs.go_on_releasing(_releasing);
     END IF;

@@ -12,7 +12,7 @@ BEGIN
         PERFORM asyncjobs.take_dependents_back(_closed);
     END IF;
     IF _open IS NOT NULL THEN
-        SELECT r.pending INTO _pending FROM asyncjobs.release_dependents(_open) AS r;
+        SELECT r.freed INTO _pending FROM asyncjobs.release_dependents(_open, false) AS r;
     END IF;
     PERFORM asyncjobs.note_releasing(_gates);
     RETURN _pending;

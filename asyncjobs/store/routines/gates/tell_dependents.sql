@@ -5,18 +5,19 @@ CREATE FUNCTION asyncjobs.tell_dependents(_gates bigint[], _state text, OUT ids 
 SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     _found bigint[];
+    _dead bigint[] := ARRAY(SELECT g.id FROM asyncjobs.gates AS g WHERE g.id = ANY (_gates) AND g.dead > 0);  -- they are locked
 BEGIN
-    WITH locked AS MATERIALIZED (
-        SELECT f.job_id, l.id
-        FROM (SELECT DISTINCT d.job_id FROM asyncjobs.dependents AS d
-              WHERE d.gate_id = ANY (_gates) AND d.state = _state AND d.state <> 'released' ORDER BY d.job_id LIMIT 500) AS f
-        LEFT JOIN LATERAL (SELECT j.id FROM asyncjobs.jobs AS j WHERE j.id = ANY (ARRAY[f.job_id]) FOR UPDATE SKIP LOCKED) AS l ON true),
-    told AS (
-        UPDATE asyncjobs.dependents AS d
-        SET state = CASE WHEN _state = 'broken' THEN 'waiting' WHEN d.rule = 'ended' OR g.dead = 0 THEN 'released' ELSE 'broken' END
-        FROM locked AS l, asyncjobs.gates AS g
-        WHERE d.job_id = ANY (ARRAY[l.id]) AND d.gate_id = ANY (_gates) AND d.state = _state AND g.id = ANY (ARRAY[d.gate_id]))
-    SELECT array_agg(l.job_id), array_agg(l.id) FILTER (WHERE l.id IS NOT NULL) INTO _found, ids FROM locked AS l;
+    SELECT array_agg(f.job_id), array_agg(l.id) FILTER (WHERE l.id IS NOT NULL) INTO _found, ids
+    FROM (SELECT DISTINCT d.job_id FROM asyncjobs.dependents AS d
+          WHERE d.gate_id = ANY (_gates) AND d.state = _state AND d.state <> 'released' ORDER BY d.job_id LIMIT 500) AS f
+    LEFT JOIN LATERAL (SELECT j.id FROM asyncjobs.jobs AS j WHERE j.id = ANY (ARRAY[f.job_id]) FOR UPDATE SKIP LOCKED) AS l ON true;
+    -- Row by row by its place: joined to them as a list, each was compared with each (18 ms of 20 for 400 dependents).
+    UPDATE asyncjobs.dependents AS d
+    SET state = CASE WHEN _state = 'broken' THEN 'waiting' WHEN d.rule = 'ended' OR d.gate_id <> ALL (_dead) THEN 'released' ELSE 'broken' END
+    FROM unnest(ids) AS u(id) CROSS JOIN LATERAL (
+        SELECT o.ctid FROM asyncjobs.dependents AS o
+        WHERE o.job_id = ANY (ARRAY[u.id]) AND o.gate_id + 0 = ANY (_gates) AND o.state = _state OFFSET 0) AS p
+    WHERE d.ctid = p.ctid;
     are_all := coalesce(cardinality(_found), 0) < 500 AND coalesce(cardinality(_found) = cardinality(ids), _found IS NULL);
     IF cardinality(_found) > coalesce(cardinality(ids), 0) THEN
         DELETE FROM asyncjobs.dependents AS d
