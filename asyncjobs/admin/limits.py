@@ -1,17 +1,21 @@
 """Verbs on limits."""
 
+from collections.abc import Callable
+from functools import partial
 from math import inf
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from asyncjobs.admin.audit import recorded
 from asyncjobs.admin.desk import Desk
-from asyncjobs.declare.limit import Rate
+from asyncjobs.declare.limit import Rate, config_weight
 from asyncjobs.errors import ConfigurationError, LimitNotFound, UsageError
 from asyncjobs.model.audit import UNNAMED
 from asyncjobs.model.names import shown
 from asyncjobs.settings import config_count
 from asyncjobs.store import limits
 from asyncjobs.store.limits import KeyRow, LimitKind, LimitRow
+
+T = TypeVar("T")
 
 _MOST: Final = 2**31 - 1
 
@@ -55,7 +59,7 @@ class Limits(Desk):
         values: dict[str, Any] = {}
         for what, value in (("total", total), ("each", each)):
             if value is not None:
-                values[what] = None if value == inf else _count(what, value)
+                values[what] = None if value == inf else _said(partial(config_count, value, name=what, least=1, most=_MOST))
         if isinstance(rate, Rate):
             values |= {"every": rate.every_seconds, "burst": rate.burst}
         elif rate is not None:
@@ -63,9 +67,7 @@ class Limits(Desk):
                 raise UsageError(f"rate={shown(rate)}: give Rate(600, per=60), or math.inf for none.")
             values |= {"every": None, "burst": None}
         if weight is not None:
-            if not 0 < weight < inf:
-                raise UsageError(f"weight={shown(weight)}: give a number above 0.")
-            values["weight"] = weight
+            values["weight"] = _said(partial(config_weight, weight, name="weight"))
         if not values:
             raise UsageError("nothing to set: give total=, each=, rate= or weight=.")
         if kind == "queue" and set(values) != {"total"}:
@@ -94,8 +96,9 @@ class Limits(Desk):
         return await self.limit(name, kind=kind)
 
 
-def _count(what: str, value: float) -> int:
+def _said(check: Callable[[], T]) -> T:
+    """As a declaration would have it."""
     try:
-        return config_count(value, name=what, least=1, most=_MOST)
+        return check()
     except ConfigurationError as error:
         raise UsageError(str(error)) from None

@@ -8,6 +8,7 @@ from typing import Any, Final, Protocol, final
 
 from asyncjobs.declare.key_rule import KeyRule
 from asyncjobs.errors import ConfigurationError
+from asyncjobs.model.duration import LONGEST_SECONDS
 from asyncjobs.model.names import check_name, kind_of, shown
 from asyncjobs.model.outcome import Duration
 from asyncjobs.settings import Queue, config_count, config_seconds
@@ -36,6 +37,8 @@ class Rate:
         if self.every_seconds < _LEAST_SECONDS:
             raise ConfigurationError(f"Rate({count}, per={self.per_seconds:g}) is more than 100,000 starts a second.")
         self.burst = max(2, count // 10) if burst is None else config_count(burst, name="Rate(burst)", least=1, most=_MOST)
+        if self.burst * self.every_seconds > LONGEST_SECONDS:  # an instant that far ahead may be none that the database has
+            raise ConfigurationError(f"{self!r} takes more than 100 years for its burst: give a smaller one.")
 
     @property
     def every_seconds(self) -> float:
@@ -54,6 +57,13 @@ class Rate:
 
     def __hash__(self) -> int:
         return hash((self.count, self.per_seconds, self.burst))
+
+
+def config_weight(value: object, *, name: str) -> float:
+    """The weight, or ConfigurationError. (How far a key was served is a sum of what is one by it.)"""
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 1 / _HEAVIEST <= value <= _HEAVIEST:
+        raise ConfigurationError(f"{name}={shown(value)} is out of range: give a number from 0.000001 to 1,000,000.")
+    return float(value)
 
 
 @final
@@ -95,10 +105,7 @@ class Limit:
             raise ConfigurationError(
                 f'{of}by={shown(by)} is {kind_of(by)}: give a template such as "tenant_{{tenant}}", or a function.'
             )
-        given: Any = weight
-        if isinstance(given, bool) or not isinstance(given, (int, float)) or not 1 / _HEAVIEST <= weight <= _HEAVIEST:
-            raise ConfigurationError(f"{of}weight={shown(weight)} is out of range: give a number from 0.000001 to 1,000,000.")
-        self.by, self.rate, self.weight = by, rate, float(weight)
+        self.by, self.rate, self.weight = by, rate, config_weight(weight, name=f"{of}weight")
 
     def rule_for(self, type: str, function_name: str) -> KeyRule:
         """How jobs of a type get their keys."""

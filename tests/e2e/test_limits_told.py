@@ -6,7 +6,7 @@ from typing import Any, Final
 import pytest
 from prometheus_client import CollectorRegistry
 
-from asyncjobs import AsyncJobs, Limit, Queue, Throttled
+from asyncjobs import AsyncJobs, Limit, Queue, Throttled, UsageError
 from asyncjobs.integrations import prometheus
 from asyncjobs.model.symptom import Symptom
 from asyncjobs.store.database import Connection
@@ -98,6 +98,18 @@ async def test_it_is_seen_for_how_long_a_permit_is_free_that_a_job_waits_for(dsn
         await claims.connection.execute(_LONG_AGO)
         await claims.ack(an_ack(job))
         assert 0 < await idle() < 60, "it was freed just now"
+
+
+@pytest.mark.parametrize("weight", [0, -1, 1e-308, 1e7, float("inf"), float("nan"), True, "2"])
+async def test_a_weight_that_no_declaration_could_have_is_not_set_by_hand(dsn: str, claims: Claims, weight: Any) -> None:
+    """(One by 1e-308 is more than a number can be: each claim of the queue would fail.)"""
+    await declare(claims.connection, each=1)
+    async with AsyncJobs(dsn) as jobs:
+        with pytest.raises(UsageError, match="weight"):
+            await jobs.admin.set_limit("api", weight=weight)
+        await jobs.admin.set_limit("api", weight=1e-6)
+    await enqueue(claims, "api:a")
+    assert len(await claims.claim(1)) == 1
 
 
 async def test_a_key_that_a_service_closed_for_long_is_told_while_jobs_wait(dsn: str, claims: Claims) -> None:

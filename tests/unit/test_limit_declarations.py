@@ -28,6 +28,7 @@ from asyncjobs.errors import ConfigurationError, InvalidHandler, InvalidName, In
         (lambda: Rate(10, per=0), "per"),
         (lambda: Rate(10, per=1, burst=0), "burst"),
         (lambda: Rate(10**7, per=1), "100,000 starts a second"),
+        (lambda: Rate(1, per=86_400 * 365, burst=2**31 - 1), "100 years for its burst"),
         (lambda: Queue("mail", total=0), "total"),
     ],
 )
