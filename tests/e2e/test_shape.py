@@ -141,7 +141,7 @@ async def test_poll_of_all_idle_queues_is_one_statement_also_when_a_coordinator_
         began = time.monotonic()
         await eventually(lambda: len(polls) >= 3, description="three more")
         assert polls == [everything] * len(polls)
-        assert looks == [], "what a poll may have skipped is left to the next"
+        assert looks in ([], [4]), "at most that of the first scans: what a poll may have skipped is left to the next"
         assert len(polls) <= (time.monotonic() - began) / 0.25 + 1
 
     monkeypatch.setattr(statements, "finish", count)
