@@ -135,13 +135,13 @@ async def test_poll_of_all_idle_queues_is_one_statement_also_when_a_coordinator_
 
     async def are_together() -> None:
         """Three polls on end ask for all queues and all their lanes, in one statement, and no oftener than the interval says."""
-        await eventually(lambda: polls and polls[-1] == everything and looks and looks[-1] == 4, description="a poll of all")
+        await eventually(lambda: polls and polls[-1] == everything, description="a poll of all")
         polls.clear()
         looks.clear()
         began = time.monotonic()
-        await eventually(lambda: len(polls) >= 3 and len(looks) >= 2, description="three more")
+        await eventually(lambda: len(polls) >= 3, description="three more")
         assert polls == [everything] * len(polls)
-        assert set(looks) == {4}, "one look for all that may have been skipped"
+        assert looks == [], "what a poll may have skipped is left to the next"
         assert len(polls) <= (time.monotonic() - began) / 0.25 + 1
 
     async with office.jobs.runner() as runner:
