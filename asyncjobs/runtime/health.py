@@ -23,7 +23,7 @@ class RunnerHealth(msgspec.Struct, frozen=True, kw_only=True):
     unwritten: int  # outcomes that wait to be written
     refused: int = 0  # of these: that the database refuses to write, each time it is asked; the log says why
     refused_rows: int = 0  # jobs to be promoted or rescued, keys and gates that it refuses to write; others go on without them
-    answered_age_seconds: float  # since the database answered a claim or an ack; at rest up to eight poll intervals
+    answered_age_seconds: float  # since the database answered a claim or an ack; at rest up to the poll interval
     turn_age_seconds: float  # since the loop that claims and acks turned; a call of a silent database ends after 20 s
     beat_age_seconds: float | None
     loop_stalled_seconds: float  # for how long the event loop has not turned although it was asked to

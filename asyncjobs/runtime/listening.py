@@ -1,7 +1,6 @@
 """Hear of work at once: the task that keeps a LISTENing connection.
 
-A notification is a hint, never a fact: a missed one costs latency, at most the poll interval (P6; of more than
-four runners: `runtime/polling.py`). What may happen, in which
+A notification is a hint, never a fact: a missed one costs latency, at most the poll interval (P6). What may happen, in which
 order:
 
 1. Connect, LISTEN, then wake everybody, then they claim. A job committed before the LISTEN is found by that claim, one

@@ -147,7 +147,7 @@ def make_parts(opened: OpenApp, declared: RunnerPlan) -> RunnerParts:
         unheard_seconds=listening.unheard_seconds, lost=metrics.lost, runner_id=registration.runner_id,
     )  # fmt: skip
     heartbeat.leader = duties.leader
-    polling = Polling(listening.poll_seconds, lambda: len(heartbeat.peers) if listening.hears() else 1)
+    polling = Polling(listening.poll_seconds)
     parts = RunnerParts(
         attempts=attempts, queues=queues, registration=registration, threads=threads, resources=resources, listening=listening,
         progress=progress, metrics=metrics, heartbeat=heartbeat, turnstile=turnstile, probation=probation, line=line,

@@ -3,7 +3,6 @@
 Another transaction has these tables locked, for reading, too. Whatever asked for a row of theirs would wait, and give up.
 """
 
-import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import get_args

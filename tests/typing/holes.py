@@ -12,7 +12,8 @@ jobs = AsyncJobs()
 
 
 class HasAttempt(Protocol):
-    attempt: int
+    @property
+    def attempt(self) -> int: ...
 
 
 @jobs.job("any first")
