@@ -39,6 +39,8 @@ class Scan(msgspec.Struct, frozen=True):
         None  # of these what can start at once (None: all): nothing else may wait for a slot with a limit, or be a suspect
     )
 
+    ahead: int = 0  # of what is left of `limit`, how many followers of heads it may bring (`runtime/followers.py`)
+
     @property
     def has_slot(self) -> bool:
         """Whether what it finds can start at once."""
@@ -101,9 +103,11 @@ class Claimed(msgspec.Struct, frozen=True):
     expires_epoch: float | None = None  # when it expires
     workflow_id: int | None = None  # whose member it is: its end may make others pending
     start_by: float = math.inf  # the same by this process's own clock (`boottime`), in time at the latest
+    followers: Any = None  # `runtime/followers.py`: those that were claimed behind it
+    number: int = 0  # of a follower: how many were claimed in front of it
 
     def __repr__(self) -> str:
-        return discreet(self, "payload", "progress")
+        return discreet(self, "payload", "progress", "followers")
 
 
 class Ack(msgspec.Struct, frozen=True):
@@ -115,6 +119,8 @@ class Ack(msgspec.Struct, frozen=True):
     key_queue: str | None = None  # of a job with a serialization key: its queue, where the key's next job is most likely to be
     progress: str | None = None  # how far the attempt was, as JSON, if that is not written yet
     start_by: float = math.inf  # when the job expires, as its claim said it
+    followers: Any = None  # of the run whose job it is: outcomes that are in front of it are written first
+    number: int = 0  # of a follower: see Claimed
 
     @property
     def status(self) -> Status:
@@ -180,6 +186,7 @@ class Finished(msgspec.Struct, frozen=True):
     due_seconds: float | None = None  # until a key opens that this call has closed by its limit's rate
     for_all: frozenset[str] = frozenset()  # of these queues: keys of limits were opened there, or suspects are there
     past: dict[int, tuple[int, int]] = {}  # by scan that met such: behind which (priority, place) others may start
+    followers: list[Claimed] = []  # of the claimed heads
 
     def by_scan(self, scans: int) -> list[list[Claimed]]:
         """What each of the call's scans claimed, in their order."""

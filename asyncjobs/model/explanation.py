@@ -165,7 +165,9 @@ def _ended(facts: Facts) -> Explanation:
 
 def _running(facts: Facts) -> Explanation:
     if facts.runner_is_alive and facts.is_ahead:
-        sentence = f"it is claimed ahead by runner {facts.runner_id}, waiting for a slot."
+        follows = facts.head_id is not None and facts.head_id != facts.job_id
+        waits = f"with job {facts.head_id}, behind which it stands in its key's line" if follows else "waiting for a slot"
+        sentence = f"it is claimed ahead by runner {facts.runner_id}, {waits}."
         return _explained(facts, "claimed ahead", sentence, since=facts.started_at)
     if facts.runner_stopped_at is not None:
         return _stopped(facts, facts.runner_stopped_at)

@@ -11,13 +11,15 @@
    probation at a time, beside other work.
 6. A job that is found to be to blame clears the suspects that were lost together with it before. An attempt that ends clears its
    job; one that is given back does not.
+7. What was claimed behind the head of its key (`runtime/followers.py`) may have killed the runner, or may not have begun: it pays
+   nothing, and has been lost once, unless another job is to blame. What was lost before is in no run, and is claimed alone.
 
 So a job that kills within 2 s ends after `max_attempts` kills (with two attempts after three, unless it ran alone: the second
-kill only finds the suspects), and its neighbours lose one attempt each. A runner that dies before it has written that its suspect
-is cleared leaves a suspect. A rescuer that dies between two batches of a runner's jobs leaves the answer to rule 2 in
-`former_runners`, where the next one reads it. `store/routines/rescue` does what is said here to rows
-(`blame`, `judge`, `clear_suspects`); the functions below are what tests compare that with, and the marks and times are taken
-from here. The runner's side is `runtime/probation.py`.
+kill only finds the suspects; and after one more where the first kill was in the middle of a run), and its neighbours lose one
+attempt each. A runner that dies before it has written that its suspect is cleared leaves a suspect. A rescuer that dies between
+two batches of a runner's jobs leaves the answer to rule 2 in `former_runners`, where the next one reads it.
+`store/routines/rescue` does what is said here to rows (`blame`, `judge`, `clear_suspects`); the functions below are what tests
+compare that with, and the marks and times are taken from here. The runner's side is `runtime/probation.py`.
 """
 
 from collections.abc import Sequence

@@ -303,10 +303,11 @@ class Attempt:
         self._task = self._context = None
         claimed = self.claimed
         key_queue = None if claimed.serialization_key is None else claimed.queue
-        if self.reported is None and claimed.expires_epoch is None:
+        if self.reported is None and claimed.expires_epoch is None and claimed.followers is None:
             self._tell(self, Ack(claimed.id, claimed.token, outcome, key_queue))
         else:
-            self._tell(self, Ack(claimed.id, claimed.token, outcome, key_queue, self.unwritten_progress, claimed.start_by))
+            progress, run, number = self.unwritten_progress, claimed.followers, claimed.number
+            self._tell(self, Ack(claimed.id, claimed.token, outcome, key_queue, progress, claimed.start_by, run, number))
             self.reported = None
 
     def _outcome_of(self, ending: object) -> Outcome:

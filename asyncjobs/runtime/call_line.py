@@ -28,7 +28,8 @@ claimed and unwritten: `ledger.py`. What may happen to a call, and what follows:
 8. A call that met jobs that have expired has ended some of them (`expiry.py`): its scans count as full, so that they are made
    again at once, behind what has expired.
 9. A call that waits for a lock gives up after a moment, and goes on without what waits (`locked.py`).
-10. Which statement a call is depends on what it carries (`statements.py`): the lean ones do less, and keep all of the above.
+10. Outcomes of a run of a key are written in its order (`followers.py`): one that waits keeps those behind it.
+11. Which statement a call is depends on what it carries (`statements.py`): the lean ones do less, and keep all of the above.
 """
 
 import asyncio
@@ -45,6 +46,7 @@ from asyncjobs.runtime.alarm import Alarm
 from asyncjobs.runtime.clock import boottime
 from asyncjobs.runtime.doubt import Doubt
 from asyncjobs.runtime.expiry import tell_expired, with_deadlines
+from asyncjobs.runtime.followers import joined
 from asyncjobs.runtime.ledger import Ledger
 from asyncjobs.runtime.locked import Locked
 from asyncjobs.runtime.orders import Looks, NoAnswer, Order, found_by, hand_out, merged, refuse
@@ -60,6 +62,10 @@ from asyncjobs.store.failures import is_ambiguous, is_lock_timeout, is_refused, 
 from asyncjobs.telemetry.events import AcksWritten, DatabaseFailed, Events, JobsClaimed
 
 _BATCH: Final = 500
+#: Of a run each job takes a turn of the loop, and its outcome's way here another.
+_IDLE_TURNS: Final = 2
+#: What takes longer is not lost with its runner for nothing.
+_LONGEST_GATHER_SECONDS: Final = 0.05
 _MOST_REFUSED: Final = 10
 _MOST_TRIED_AGAIN: Final = 3  # in one turn, of those that are set aside
 _LONGEST_BACKOFF_SECONDS: Final = 5.0
@@ -272,18 +278,20 @@ class CallLine:
 
     async def _gather(self, *, has_turned: bool) -> None:
         """Those that the last call answered have their say before the next one, and many queues end and ask together: the loop
-        turns once. While so much was claimed ahead that nothing is urgent, attempts that end without waiting for anything join
-        the call, as long as each turn brings some.
+        turns once. While nothing is urgent, since so much was claimed ahead, or a run goes on, attempts that end without waiting
+        for anything join the call, as long as each turn brings some.
         """
         if self._has_many or not (has_turned or self._goes_at_once):
             await asyncio.sleep(0)
-        while self._is_ample() and not self._orders:
+        idle_turns, until = 0, time.monotonic() + _LONGEST_GATHER_SECONDS
+        while (self._is_ample() or self._ledger.has_run) and not self._orders:
             before = len(self._ledger.unwritten)
             await asyncio.sleep(0)
-            if before == len(self._ledger.unwritten) or before >= _BATCH:
+            idle_turns = 0 if len(self._ledger.unwritten) > before else idle_turns + 1
+            if idle_turns > (_IDLE_TURNS if self._ledger.has_run else 0) or before >= _BATCH or time.monotonic() > until:
                 return
-            if not self._is_ample() and not self._orders:  # its coordinator was woken in this turn, and asks in the next
-                await asyncio.sleep(0)
+            if not (self._is_ample() or self._ledger.has_run) and not self._orders:
+                await asyncio.sleep(0)  # its coordinator was woken in this turn, and asks in the next
                 return
 
     async def _back_off(self, error: Exception) -> None:
@@ -348,6 +356,8 @@ class CallLine:
             with self._doubt.until_taken_in(acks):
                 if finished.claimed or finished.asking:
                     finished = with_deadlines(finished, sent_at)
+                if finished.followers:
+                    finished = joined(finished)
                 if finished.asking:
                     finished, unasked = await self._stubs.ask(self._link, finished, self._events)
                     self._ledger.enter(unasked)
@@ -384,14 +394,14 @@ class CallLine:
         seconds = time.monotonic() - sent_at
         if probes:
             self._turnstile.claimed(probes, finished.claimed, seconds)
-        doubled = self._ledger.enter(finished.claimed)
+        doubled = self._ledger.enter(finished.claimed, finished.followers)
         if finished.claimed and not self._is_confirmed():
             orders = []
             self._close()
         apart = frozenset(type for probe in probes for type in probe.types) if probes else ()
         if self._events.wants(JobsClaimed):
             for scan, claimed in zip(scans, finished.by_scan(len(scans)), strict=True):
-                count = len(claimed)
+                count = len(claimed) + sum(len(job.followers) for job in claimed if job.followers)
                 self._events.emit(JobsClaimed(runner_id=self._runner_id(), queue=scan.queue, wanted=scan.limit, claimed=count))
         found = found_by(scans, finished, doubled=doubled, apart=apart, call=self.calls, sent_at=sent_at, seconds=seconds)
         self.give_back(hand_out(orders, scans, found))
@@ -423,7 +433,9 @@ class CallLine:
                 raise error
 
     async def _write_each(self, *parts: Sequence[Ack]) -> None:
-        for part in parts:
+        for part in map(self._locked.in_turn, parts):
+            if not part:
+                continue
             try:
                 finished = await self._call(part, partial(self._statements.finish, part, []))
             except Exception as error:

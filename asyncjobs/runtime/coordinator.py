@@ -42,7 +42,7 @@ than 0.1 s, and nothing has woken the coordinator since. That is for the actors 
 
 import asyncio
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from math import inf
@@ -83,6 +83,7 @@ LONGEST_LOOK_SECONDS: Final = 1.0
 QUIET_SECONDS: Final = 0.1
 
 _suspicion: Final = attrgetter("suspicion")
+_followers: Final = attrgetter("followers")
 
 
 class PutsOutcomes(Protocol):
@@ -267,8 +268,9 @@ class Coordinator:
 
     def _scans(self, lanes: Sequence[LaneSlots], taken: Mapping[str | None, int]) -> list[Scan]:
         now, limit = time.monotonic(), _as_many if self._budget is None else self._budget.take
+        ahead = self.stock.ahead
         return [
-            Scan(self.queue, lane.name, count, lane.start.next(now), slots=taken[lane.name])
+            Scan(self.queue, lane.name, count, lane.start.next(now), taken[lane.name], ahead if self._room(lane) else 0)
             for lane in lanes
             if (count := limit(taken[lane.name] + self._room(lane)))
         ]
@@ -305,8 +307,7 @@ class Coordinator:
             self._line.give_back([job])
         elif len(self.stock) < self.stock.most:
             self.stock.add(job)
-            if job.start_by < self._expires_at:
-                self._plan_expiry(job.start_by)
+            self._watch_expiry([job])
         else:
             raise SlotsError(f"{self.queue} claimed more than it has slots for")
         return False
@@ -386,6 +387,11 @@ class Coordinator:
         seconds = max(at - boottime(), 0.0) + TIMER_MARGIN_SECONDS
         self._expiry = None if at == inf else asyncio.get_running_loop().call_later(seconds, self._give_back_expired)
 
+    def _watch_expiry(self, waiting: Iterable[Claimed]) -> None:
+        at = min((job.start_by for job in waiting), default=inf)
+        if at < self._expires_at:
+            self._plan_expiry(at)
+
     def _give_back_expired(self) -> None:
         """What has expired holds nothing up any more: its key goes on, and tasks that wait for it are told."""
         self.give_back_waiting(has_expired)
@@ -437,6 +443,10 @@ class Coordinator:
         if self.is_stopped:
             self._line.give_back(claimed)
             return ()
+        for job in filter(_followers, claimed):
+            job.followers.wait_in(self.stock)
+            self._line.give_back(job.followers.cut(self._shared.turnstile.is_held))
+            self._watch_expiry(job.followers)
         ordered = sorted(claimed, key=self._order)
         if claimed and claimed[0].suspicion:  # it must not wait for a slot
             ordered.sort(key=_suspicion, reverse=True)
@@ -456,17 +466,24 @@ class Coordinator:
         job, shared = attempt.claimed, self._shared
         shared.note(attempt, ack)
         shared.attempts.remove(attempt)
+        following = self._next_of_run(attempt, ack) if job.followers else None
+        if following is not None:  # its key's next job is here: nobody needs to look for it
+            ack = msgspec.structs.replace(ack, key_queue=None)
         waited = self.stock.take(attempt.lane) if self.stock.most else None
         if waited is not None:
             self.start(waited, attempt.lane)
         else:
             self.lanes[attempt.lane].slots.give_back()
+        if following is not None:
+            self._start_if_free(following)
         if (job.workflow_id is not None and ack.is_final) or job.limit_key is not None or self._has_total:
             self.wake()  # what it lets go, no scan has seen: it is claimed in the call that writes its outcome
         elif self._has_reason and self._alarm.is_asleep and (waited is None or self.stock.room):
             self._alarm.wake()
         shared.turnstile.ended(job)
         if job.serialization_key is not None:
+            if self.stock.most and ack.outcome.kind == "completed" and not attempt.completed_in_transaction:
+                self.stock.completed()
             shared.keys.put(attempt, ack)
         elif attempt.completed_in_transaction:
             shared.verify(attempt, ack)
@@ -475,9 +492,32 @@ class Coordinator:
         if job.losses:
             shared.probation.ended(job)
 
+    def _next_of_run(self, attempt: Attempt, ack: Ack) -> Claimed | None:
+        """The next of its key's line that was claimed with it: it waits for a slot now. Or these are given back."""
+        run = attempt.claimed.followers
+        if ack.outcome.kind != "completed" or attempt.completed_in_transaction or run.is_broken or self.is_stopped:
+            self.stock.was_cut_short()
+            self._line.give_back(run.cut())
+            return None
+        following: Claimed = run.next()
+        self.stock.add(following, since=run.since)
+        return following
+
+    def _start_if_free(self, following: Claimed) -> None:
+        """The slot in front of it was kept for others: perhaps one is free that is not."""
+        for name in (None, following.lane) if len(self.lanes) > 1 else ():
+            if name in self.lanes and self.stock.has(following) and self.lanes[name].slots.take(1):
+                waited = self.stock.take(name)
+                if waited is None:
+                    self.lanes[name].slots.give_back()
+                else:
+                    self.start(waited, name)
+
     def take_quiet_slots(self, most: int) -> int:
-        """Take so many general slots for next heads, or as many as are free: for `start_in`. None unless the queue is quiet."""
-        return self.general.slots.take(most) if self.is_quiet else 0
+        """Take so many general slots for next heads, or as many as are free: for `start_in`. None unless the queue is quiet, and
+        none where a scan brings more of the key than its head.
+        """
+        return self.general.slots.take(most) if self.is_quiet and not self.stock.most else 0
 
     def start_in(self, slots: int, claimed: Sequence[Claimed]) -> None:
         """Start these in general slots that were taken before. Those that are not used are free again."""

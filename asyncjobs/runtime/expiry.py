@@ -11,6 +11,8 @@ A call that met jobs that have expired has ended these and others: tasks that wa
 
 from collections import Counter
 from collections.abc import Sequence
+from operator import attrgetter
+from typing import Final
 
 import msgspec
 
@@ -18,6 +20,8 @@ from asyncjobs.model.claim import Claimed, Finished
 from asyncjobs.runtime.clock import boottime
 from asyncjobs.runtime.wakes import Wakes
 from asyncjobs.telemetry.events import Events, JobsExpired
+
+_expires: Final = attrgetter("expires_epoch")
 
 
 def has_expired(job: Claimed) -> bool:
@@ -27,11 +31,13 @@ def has_expired(job: Claimed) -> bool:
 
 def with_deadlines(finished: Finished, sent_at: float) -> Finished:
     """The answer with when its jobs have to start, of a call that was sent at this moment."""
-    if not any(job.expires_epoch is not None for job in (*finished.claimed, *(job for job, _ in finished.asking))):
+    claimed = (*finished.claimed, *finished.followers) if finished.followers else finished.claimed
+    if not any(map(_expires, claimed)) and not any(_expires(job) for job, _ in finished.asking):
         return finished
     return msgspec.structs.replace(
         finished,
         claimed=[_timed(job, sent_at) for job in finished.claimed],
+        followers=[_timed(job, sent_at) for job in finished.followers],
         asking=[(_timed(job, sent_at), on_dead) for job, on_dead in finished.asking],
     )
 

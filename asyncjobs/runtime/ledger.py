@@ -14,7 +14,7 @@
 """
 
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import islice
 from math import inf
 from operator import attrgetter
@@ -75,13 +75,27 @@ class Ledger:
     @property
     def has_ready(self) -> bool:
         """Whether an outcome waits that is not set aside."""
-        return len(self.unwritten) > len(self._aside)
+        return len(self.unwritten) > len(self._aside) and (not self._aside or bool(self.ready(1)))
 
-    def ready(self, most: int) -> list[Ack]:
-        """The first of those."""
-        if not self._aside:
+    def ready(self, most: int, also: Collection[int] = ()) -> list[Ack]:
+        """The first of those. What is set aside (here, or `also` by its token) keeps back those behind it in its run."""
+        if not self._aside and not also:
             return list(islice(self.unwritten.values(), most))
-        return list(islice((ack for token, ack in self.unwritten.items() if token not in self._aside), most))
+        return list(islice(self._free(also), most))
+
+    def _free(self, also: Collection[int]) -> Iterator[Ack]:
+        kept: set[int] = set()  # runs, by identity
+        for token, ack in self.unwritten.items():
+            if token in self._aside or token in also:
+                kept.add(id(ack.followers))
+            elif ack.followers is None or id(ack.followers) not in kept:
+                yield ack
+
+    @property
+    def has_run(self) -> bool:
+        """Whether the outcome that came last is of a run that goes on: others follow soon, and nobody waits for it."""
+        last = next(reversed(self.unwritten.values()), None)
+        return last is not None and bool(last.followers)
 
     @property
     def aside_due_at(self) -> float:
@@ -105,15 +119,17 @@ class Ledger:
             )
         )  # fmt: skip
 
-    def enter(self, claimed: Sequence[Claimed]) -> Collection[int]:
+    def enter(self, claimed: Sequence[Claimed], followers: Sequence[Claimed] = ()) -> Collection[int]:
         """They are ours from now on. Those that are already are given back: these jobs."""
-        tokens = {job.id: job.token for job in claimed}
+        tokens = {job.id: job.token for job in (*claimed, *followers)} if followers else {job.id: job.token for job in claimed}
         doubled = tokens.keys() & self._claims.keys()
         if any(map(_losses, claimed)):
             for job in claimed:
                 if job.losses:
                     self._probation.claimed(job)
         if doubled:
+            cut = [job for one in claimed if one.followers for job in one.followers.cut(lambda job: job.id in doubled)]
+            self.give_back(cut)
             self.give_back([job for job in claimed if job.id in doubled], delay_seconds=_STILL_RUNNING_DELAY_SECONDS)
             for job_id in doubled:
                 del tokens[job_id]
@@ -121,11 +137,13 @@ class Ledger:
         return doubled
 
     def give_back(self, claimed: Sequence[Claimed], *, delay_seconds: float = 0.0) -> None:
-        """These do not start here: their attempts have not begun."""
+        """These do not start here, nor do their followers: their attempts have not begun."""
         for job in claimed:
             outcome = Outcome(kind="interrupted", delay_seconds=delay_seconds, is_begun=False)
-            self.unwritten[job.token] = Ack(job.id, job.token, outcome, start_by=job.start_by)
+            self.unwritten[job.token] = Ack(job.id, job.token, outcome, start_by=job.start_by, number=job.number)
             self._turnstile.ended(job)
+            if job.followers:
+                self.give_back(job.followers.cut())
             if job.losses:
                 self._probation.ended(job)
 
@@ -145,6 +163,8 @@ class Ledger:
             for ack in acks:
                 self.forget(ack, is_lost=ack.token in lost)
             return
+        for ack in [ack for ack in acks if ack.followers is not None]:
+            ack.followers.settled(completed=ack.outcome.kind == "completed")
         has_waiters = self._wakes.has_waiters
         for ack in acks:
             del self.unwritten[ack.token]
@@ -155,6 +175,8 @@ class Ledger:
         """An outcome that waited here was written, or is lost."""
         self.unwritten.pop(ack.token, None)
         self._aside.pop(ack.token, None)
+        if ack.followers is not None:
+            ack.followers.settled(completed=ack.outcome.kind == "completed" and not is_lost)
         self.ended(ack, is_lost=is_lost)
 
     def ended(self, ack: Ack, *, is_lost: bool, in_transaction: bool = False) -> None:

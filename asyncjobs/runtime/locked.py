@@ -46,7 +46,17 @@ class Locked:
         """Outcomes that are to be written now: neither locked nor refused."""
         if not self._aside:
             return self._ledger.ready(limit)
-        return [ack for ack in self._ledger.ready(limit + len(self._aside)) if ack.token not in self._aside][:limit]
+        return self._ledger.ready(limit, self._aside)
+
+    def in_turn(self, acks: Sequence[Ack]) -> Sequence[Ack]:
+        """Those of these that have nothing in front of them in their run that is set aside."""
+        if not self._aside and not self._ledger.aside:
+            return acks
+        kept: dict[int, int] = {}  # by run, by identity
+        for token, ack in self._ledger.unwritten.items():
+            if ack.followers is not None and (token in self._aside or self._ledger.is_aside(ack)):
+                kept[id(ack.followers)] = min(ack.number, kept.get(id(ack.followers), ack.number))
+        return [ack for ack in acks if ack.number <= kept.get(id(ack.followers), ack.number)]
 
     async def find(self, acks: Sequence[Ack]) -> bool:
         """Set those aside whose jobs are locked, of a call that waited; whether any is."""

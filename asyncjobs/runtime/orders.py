@@ -128,7 +128,7 @@ def refuse(waiting: Sequence[Order | _Look]) -> None:
 
 def _joined(one: Scan, other: Scan) -> Scan:
     limit, start = one.limit + other.limit, min(one.start, other.start)
-    return Scan(one.queue, one.lane, limit, start, slots=one.most_limited + other.most_limited)
+    return Scan(one.queue, one.lane, limit, start, one.most_limited + other.most_limited, one.ahead + other.ahead)
 
 
 def merged(orders: Sequence[Order]) -> list[Scan]:

@@ -39,6 +39,7 @@ READ COMMITTED: each statement in it has a fresh snapshot, so what is looked up 
    in a general slot that is free, if no operator paused anything. That is the claim's rule of one owner (token, attempt, the
    runner's row) and the dispatch's of one head, in one statement. A suspect becomes pending
    as always: only a scan knows whether a runner may have one.
+   What follows in a run (`runtime/followers.py`) is processing before it is dispatched; its dispatch leaves it so.
 4. *The head fails, snoozes, is interrupted, or is rescued*: it keeps its row, so the key is held and the place is kept. When it
    is due it becomes pending again, with a new place among the pending jobs: keys that fail for ever overtake no other.
 5. *The head dies and its type halts*: the row stays, marked. Only `retry` or `release_key` move the key on; sweep and ack leave

@@ -57,9 +57,9 @@ class Statements:
         all_completed = _all_completed(acks)
         if all_completed and len(acks) == 1:
             [ack] = acks
-            if ack is head_of:
+            if ack is head_of and not ack.number:
                 return partial(self.finish_one, ack, scans[0].queue)
-            if not scans and ack.key_queue is None:
+            if not scans and ack.key_queue is None and not ack.number:
                 return partial(self.finish_one, ack, None)
         is_plain = not scans or (scans[0].lane is None and scans[0].start[0] != AGED)
         if probes or len(scans) > 1 or not is_plain or not all_completed:

@@ -32,11 +32,24 @@ A crash between the claim and the start leaves what a crash during the attempt d
 import math
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sized
+from typing import Protocol
 
 import msgspec
 
 from asyncjobs.model.claim import Claimed
+
+
+class Run(Sized, Protocol):
+    """Jobs that wait for the one in front of them (`runtime/followers.py`)."""
+
+    def __iter__(self) -> Iterator[Claimed]:
+        """Those that have not had their turn."""
+        ...
+
+    def cut(self, condition: Callable[[Claimed], bool]) -> list[Claimed]:
+        """Those that are not to start here."""
+        ...
 
 
 class Stock:
@@ -46,28 +59,45 @@ class Stock:
         self.most = most
         self._line: OrderedDict[int, tuple[Claimed, float]] = OrderedDict()  # by job, with when its claim was answered
         self._lanes: dict[str, OrderedDict[int, None]] = {lane: OrderedDict() for lane in lanes}
+        self._runs: dict[int, Run] = {}  # by identity
+        self._behind = 0  # how many jobs these are
+        self._trusted = most  # how many of them may be asked for
 
     def __len__(self) -> int:
-        return len(self._line)
+        return len(self._line) + self._behind
 
     @property
     def expires_at(self) -> float:
         """When the next of these expires, by `boottime`."""
-        return min((job.start_by for job, _ in self._line.values()), default=math.inf)
+        behind = (job.start_by for run in self._runs.values() for job in run)
+        return min((*(job.start_by for job, _ in self._line.values()), *behind), default=math.inf)
 
     @property
     def room(self) -> int:
         """How many are to be asked for: none as long as more than half of what may wait here does."""
-        return 0 if self.is_ample else max(self.most - len(self._line), 0)
+        return 0 if self.is_ample else max(self.most - len(self), 0)
 
     @property
     def is_ample(self) -> bool:
         """Whether more than half of what may wait here does."""
-        return len(self._line) * 2 > self.most
+        return len(self) * 2 > self.most
 
-    def add(self, job: Claimed) -> None:
-        """Let it wait behind the others."""
-        self._line[job.id] = job, time.monotonic()
+    @property
+    def ahead(self) -> int:
+        """How many followers may be asked for (`runtime/followers.py`, 7)."""
+        return min(self.room, self._trusted)
+
+    def completed(self) -> None:
+        """A job of a key has."""
+        self._trusted = min(self._trusted + 1, self.most)
+
+    def was_cut_short(self) -> None:
+        """A run was, by how one of its jobs ended."""
+        self._trusted //= 2
+
+    def add(self, job: Claimed, *, since: float | None = None) -> None:
+        """Let it wait behind the others; `since`: when its claim was answered, if that is a while ago."""
+        self._line[job.id] = job, time.monotonic() if since is None else since
         if job.lane in self._lanes:
             self._lanes[job.lane][job.id] = None
 
@@ -82,7 +112,23 @@ class Stock:
     def take_if(self, condition: Callable[[Claimed], bool]) -> list[Claimed]:
         """Those of which this is true: they are not to start here."""
         found = [job_id for job_id, (job, _) in self._line.items() if condition(job)]
-        return [self._remove(job_id)[0] for job_id in found]
+        taken = [self._remove(job_id)[0] for job_id in found]
+        return [*taken, *(job for run in list(self._runs.values()) for job in run.cut(condition))] if self._runs else taken
+
+    def follow(self, run: Run) -> None:
+        """These wait here, too, for the one in front of them."""
+        self._runs[id(run)] = run
+        self._behind += len(run)
+
+    def unfollow(self, run: Run, count: int) -> None:
+        """So many of these do not any more."""
+        self._behind -= count
+        if not run:
+            self._runs.pop(id(run), None)
+
+    def has(self, job: Claimed) -> bool:
+        """Whether it waits for a slot."""
+        return job.id in self._line
 
     def _remove(self, job_id: int) -> tuple[Claimed, float]:
         job, since = self._line.pop(job_id)

@@ -24,6 +24,7 @@ processing one to the rescue.
 """
 
 import asyncio
+import concurrent.futures
 from collections.abc import Callable, Collection
 from functools import partial
 from typing import Final
@@ -90,11 +91,21 @@ class Verifier:
 
     async def complete(self, attempt: Attempt, connection: Connection, result: str | None, dropped: str | None) -> None:
         """Complete the attempt's job over the handler's own connection. ClaimLost: let its transaction roll back."""
+        if attempt.claimed.number:
+            waiting = asyncio.get_running_loop().create_future()
+            _tell_when_in_front(attempt, waiting)
+            await waiting
+            _see_that_it_is_in_front(attempt)
         if not await callers.complete(connection, self._database, _completion(attempt, result, dropped)):
             raise _lost(attempt)
 
     def complete_sync(self, attempt: Attempt, connection: SyncConnection, result: str | None, dropped: str | None) -> None:
         """`complete` on a synchronous connection, in the handler's thread."""
+        if attempt.claimed.number:
+            waiting = concurrent.futures.Future[None]()
+            attempt.loop.call_soon_threadsafe(_tell_when_in_front, attempt, waiting)
+            waiting.result()
+            _see_that_it_is_in_front(attempt)
         if not callers.complete_sync(connection, self._database, _completion(attempt, result, dropped)):
             raise _lost(attempt)
 
@@ -172,6 +183,16 @@ class Verifier:
 def _completion(attempt: Attempt, result: str | None, dropped: str | None) -> callers.Completion:
     claimed, empties = attempt.claimed, not attempt.keeps_payload
     return callers.Completion(claimed.id, claimed.token, result, dropped, attempt.unwritten_progress, empties)
+
+
+def _tell_when_in_front(attempt: Attempt, waiting: "asyncio.Future[None] | concurrent.futures.Future[None]") -> None:
+    """When the outcomes are written that are in front of its own (`runtime/followers.py`, 6)."""
+    attempt.claimed.followers.when_written(attempt.claimed.number, lambda: waiting.done() or waiting.set_result(None))
+
+
+def _see_that_it_is_in_front(attempt: Attempt) -> None:
+    if attempt.claimed.followers.is_broken:
+        raise _lost(attempt)
 
 
 def _lost(attempt: Attempt) -> ClaimLost:

@@ -24,6 +24,8 @@ from asyncjobs.store.reading import readable
 _LIST: Final = 1_000
 #: What is answered of a member of a workflow, before the workflow's id.
 _MEMBER: Final = "member "
+#: What is answered of a follower; of a member, with its workflow's id behind it.
+_FOLLOWER: Final = "follower"
 #: And of a job that has a limit and is no member, before its limit key.
 _LIMITED: Final = "limit "
 #: What is answered of a job of a stub: its `on_dead`, and of a member, behind that, of which workflow.
@@ -168,7 +170,8 @@ async def finish(
         "finish", runner_id, *_ack_columns(acks), max_errors,
         [scan.queue for scan in scans], [scan.lane for scan in scans], [scan.limit for scan in scans],
         [scan.most_limited for scan in scans], [scan.start[0] for scan in scans], [scan.start[1] for scan in scans],
-        types, suspects, token_base, token_seq, msgspec.json.encode(probes).decode() if probes else None,
+        types, suspects, token_base, token_seq, msgspec.json.encode(probes).decode() if probes else None, _followers(acks),
+        _numbers(scan.ahead for scan in scans) if any(scan.ahead for scan in scans) else None,
     )  # fmt: skip
     finished = _finished(rows)
     # (where a probe's types may start is nothing to the scan of others)
@@ -202,9 +205,14 @@ async def finish_completed(
         _some(outcomes, _result) if has_results else None, _some(outcomes, _result_dropped) if has_results else None,
         None if scan is None else scan.queue, 0 if scan is None else scan.limit,
         0 if scan is None else scan.most_limited, priority, place, types, suspects,
-        token_base, token_seq,
+        token_base, token_seq, _followers(acks), 0 if scan is None else scan.ahead,
     )  # fmt: skip
     return _finished(rows)
+
+
+def _followers(acks: Sequence[Ack]) -> str | None:
+    found = [ack.id for ack in acks if ack.number]
+    return _numbers(found) if found else None
 
 
 async def skipped(
@@ -237,16 +245,19 @@ def _read(rows: Sequence[Record]) -> Finished:
     lost = [row["token"] for row in rows if row["kind"] == "lost"]
     pending = [row for row in rows if row["kind"] == "head"]
     heads = [queue for row in pending for queue in [row["queue"]] * (row["scan"] or 1)]
+    behind = [row for row in rows if row["kind"].startswith(_FOLLOWER)]
+    followers = [_claimed(row, int(row["kind"][len(_FOLLOWER) :]) if row["kind"] != _FOLLOWER else None) for row in behind]
     asking = [_asking(row) for row in rows if row["kind"].startswith(_ASK)]
     ends = [row for row in rows if row["kind"] == "expired"]
     expired = [msgspec.json.decode(row["rest"], type=Expired) for row in ends]
     due = [float(row["rest"]) for row in rows if row["kind"] == "due"]
-    gone = len(claimed) + len(lost) + len(pending) + len(asking) + len(expired) + len(due) < len(rows)
+    gone = len(claimed) + len(followers) + len(lost) + len(pending) + len(asking) + len(expired) + len(due) < len(rows)
     return Finished(
         claimed, lost, [*heads, *(queue for one in expired for queue in one.queues)], gone=gone, asking=asking,
         expired=[job for one in expired for job in one.ended],
         past={row["scan"]: (row["priority"], row["place"]) for row in ends if row["place"] is not None},
-        due_seconds=min(due, default=None), for_all=frozenset(row["queue"] for row in pending if row["scan"] is None),
+        due_seconds=min(due, default=None), followers=followers,
+        for_all=frozenset(row["queue"] for row in pending if row["scan"] is None),
     )  # fmt: skip
 
 

@@ -192,18 +192,35 @@ def late(attempts: Iterable[Attempt]) -> list[Violation]:
     ]
 
 
+def follows(attempt: Attempt, own: Sequence[Attempt], front: Sequence[Attempt]) -> bool:
+    """Whether it was in order that it started before the job in front of it was over, or before that ran once more: it followed
+    in a run of its runner. There the one in front had just completed, by its last attempt, and nobody knew yet that its outcome
+    would not be written. Then this one's was not, either: it ran again, or its claim was taken away. (`own`: all attempts of
+    its job; `front`: of the one in front, by their starts.)
+    """
+    before = next((one for one in reversed(front) if one.started_at <= attempt.started_at), None)
+    is_behind = (
+        before is not None and before.runner_id == attempt.runner_id and before.outcome == "completed"
+        and before.ended_at is not None and before.ended_at <= attempt.started_at
+    )  # fmt: skip
+    is_void = attempt.claim_lost or attempt.given_back or any(one.started_at > attempt.started_at for one in own)
+    return is_behind and is_void
+
+
 def out_of_order(attempts: Sequence[Attempt], line: Iterable[LinePlace]) -> list[Violation]:
-    """Jobs that started before one that stood in front of them in their key's line, or between two attempts of it."""
-    first: dict[int, float] = {}
-    last: dict[int, float] = {}
+    """Jobs that started before one that stood in front of them in their key's line, or between two attempts of it; but for what
+    follows in a run.
+    """
+    by_job: defaultdict[int, list[Attempt]] = defaultdict(list)
     for attempt in sorted(attempts, key=lambda attempt: attempt.started_at):
-        first.setdefault(attempt.job_id, attempt.started_at)
-        last[attempt.job_id] = attempt.started_at
+        by_job[attempt.job_id].append(attempt)
     # Who joined more than once (an operator's retry) went to the end of the line on purpose.
-    seen = [place for place in line if place.job_id in first and place.times == 1]
+    seen = [place for place in line if place.job_id in by_job and place.times == 1]
     found: list[Violation] = []
     for before, after in _neighbours(sorted(seen, key=lambda place: place.place), lambda place: place.serialization_key):
-        if first[after.job_id] < last[before.job_id]:
+        own, front = by_job[after.job_id], by_job[before.job_id]
+        early = [attempt for attempt in own if attempt.started_at < front[-1].started_at]
+        if not all(follows(attempt, own, front) for attempt in early):
             key = after.serialization_key
             found.append(Violation("P3", after.job_id, f"of key {key} started before job {before.job_id}, which joined first"))
     return found

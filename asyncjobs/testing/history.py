@@ -14,6 +14,8 @@ were taken, when handlers started and ended, which writes were accepted, and wha
 3. A *stay* of a job in its key's line lasts from its joining until it is over: completed, cancelled, dead (if its type halts:
    not before it was released). No job starts before all stays with a lower place are over. An operator's retry of a job that
    was over is a new stay, with the place of its new joining; one of a job that halted its key goes on with the old.
+   But a job may follow another in a run of one runner: it starts when the last attempt of the one in front has completed there,
+   whether that is written or not. If it is not, the job in front of it runs again, and after it this one does.
 4. A job does not start when its cancellation is done.
 5. Nothing of a paused queue, type or key starts between the answer to the pause and the resume, but for what had been claimed
    when the answer came: it may be on its way to its runner, or wait there for a slot.
@@ -37,7 +39,7 @@ from typing import Literal, NamedTuple, TypeVar
 
 import msgspec
 
-from asyncjobs.testing.attempts import Attempt, Violation
+from asyncjobs.testing.attempts import Attempt, Violation, follows
 from asyncjobs.testing.late import Ready, Serving, idle_seconds
 from asyncjobs.testing.lives import Lived, together
 
@@ -105,6 +107,7 @@ class _Stay(msgspec.Struct):
     joined: Joined
     started_at: float | None = None
     over_at: float | None = None
+    attempts: list[Attempt] = []
 
 
 class History(msgspec.Struct, frozen=True, kw_only=True):
@@ -205,10 +208,12 @@ class History(msgspec.Struct, frozen=True, kw_only=True):
                     yield Violation("P3", attempt.job_id, f"started after the pause of {pause.kind} {pause.name} was answered")
 
     def _order(self) -> Iterator[Violation]:
+        fronts: dict[str, list[_Stay]] = {}
         for stay, latest, front in self._in_line():
-            if stay.started_at is not None and stay.started_at < latest:
-                key = stay.joined.key
+            key, started_at = stay.joined.key, stay.started_at
+            if started_at is not None and started_at < latest and not _followed(stay, fronts[key]):
                 yield Violation("P3", stay.joined.job_id, f"of key {key} started before job {front}, in front of it, was done")
+            fronts.setdefault(key, []).append(stay)
 
     def _in_line(self) -> Iterator[tuple[_Stay, float, int]]:
         """Each stay, when all in front of it were over, and which was over last."""
@@ -273,6 +278,16 @@ class History(msgspec.Struct, frozen=True, kw_only=True):
             yield from stays if ended_at is None else _ended_by_others(stays, attempts.get(job_id, []), ended_at)
 
 
+def _followed(stay: _Stay, fronts: Sequence[_Stay]) -> bool:
+    """Whether each of its attempts that started before a stay in front of it was over followed in a run."""
+    for front in fronts:
+        over_at = _NEVER if front.over_at is None else front.over_at
+        early = [attempt for attempt in stay.attempts if attempt.started_at < over_at]
+        if not all(follows(attempt, stay.attempts, front.attempts) for attempt in early):
+            return False
+    return True
+
+
 def _stays_of(joins: Sequence[Joined], attempts: Sequence[Attempt], verbs: Sequence[Applied]) -> list[_Stay]:
     """The job's stays: what happened to it, in order, belongs to the first that is not over."""
     stays = [_Stay(joined) for joined in joins]
@@ -293,6 +308,7 @@ def _stays_of(joins: Sequence[Joined], attempts: Sequence[Attempt], verbs: Seque
 
 def _add(stay: _Stay, attempt: Attempt) -> None:
     """An attempt during the stay. One that lost its claim ends no stay: of its end nobody took note."""
+    stay.attempts.append(attempt)
     if stay.started_at is None:
         stay.started_at = attempt.started_at
     is_final = attempt.outcome in _FINAL or (attempt.outcome == "dead" and not stay.joined.halts)

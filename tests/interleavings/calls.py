@@ -11,6 +11,8 @@ from typing import Any, Final, NamedTuple
 
 TOKEN: Final = 1 << 32 | 1  # the first that is drawn
 CLAIM: Final = "SELECT asyncjobs.claim(%d, 'default', NULL, 1, -1, -1, '{{work}}', false, 1, 0)"
+#: With the one behind it, whose token is the next (`r_w`).
+CLAIM_RUN: Final = "SELECT asyncjobs.claim(1, 'default', NULL, 3, -1, -1, '{{work}}', false, 1, 0, '{{}}', NULL, NULL, 1)"
 COMPLETE_IN_TRANSACTION: Final = "SELECT asyncjobs.complete_in_transaction({%s}, {t_%s}, NULL, NULL)"
 _SCAN: Final = ", 'default', 9, 9, -1, -1, ARRAY['work'], true, 4, 0) AS f"
 _KEYED: Final = "hws"
@@ -156,6 +158,7 @@ def _of_job(job: str) -> dict[str, Call]:
     by_hand = (
         f"UPDATE asyncjobs.jobs AS j SET started_at = NULL, status = 'pending' WHERE j.id = {{{job}}} AND j.status = 'processing'"
     )
+    by_hand = by_hand.replace("'pending'", _BY_HAND)
     calls = {f"{request} {job}": one(end(job, request)) for request in ("cancel", "dead", "fail")}
     return calls | {
         f"retry {job}": one(f"SELECT v.outcome, v.was, v.other_id FROM asyncjobs.retry_job({{{job}}}, 'ada') AS v"),
@@ -182,7 +185,24 @@ def _of_job(job: str) -> dict[str, Call]:
         f"ack failed {job}": one(ack(job, "failed", scan=False)),
         f"quiet dead {job}": one(ack(job, "dead", scan=False)),
         f"ack pending {job}": one(ack(job, "pending", scan=False, refund=True)),
-        f"sql pending {job}": one(f"{by_hand} RETURNING j.id".replace("'pending'", _BY_HAND)),
+        f"sql pending {job}": one(f"WITH t AS ({by_hand} RETURNING j.id) SELECT asyncjobs.wait_again(array_agg(t.id)) FROM t"),
+    }
+
+
+def _of_a_run() -> dict[str, Call]:
+    """What a runner says of a head and its follower."""
+    both = "ARRAY[{h}, {w}]::bigint[], ARRAY[{t_h}, {r_w}]::bigint[]"
+    its = "ARRAY[{w}]::bigint[], ARRAY[{r_w}]::bigint[]"
+    back = '{{"status": "pending", "refund": true, "unbegun": true}}'
+    scan = ", 'default', %d, %d, -1, -1, ARRAY['work'], false, 4, 0, ARRAY[{w}]::bigint[], 2) AS f"
+    nothing = "NULL, NULL, NULL, NULL, NULL, NULL, ARRAY['work'], ARRAY[true], 3, 0, NULL"
+    wrote = "SELECT f.kind, f.id FROM asyncjobs.finish"
+    text = "'{{' || {w} || '}}'"
+    return {
+        "run completed": one(f"{wrote}_completed(1, {both}, NULL, NULL{scan % (0, 0)}"),
+        "run completed, scan": one(f"{wrote}_completed(1, {both}, NULL, NULL{scan % (9, 1)}", less="run completed"),
+        "run back": one(f"{wrote}(1, {its}, ARRAY['{back}'], NULL, 10, {nothing}, {text}) AS f"),
+        "run completed, back": one(f"{wrote}(1, {both}, ARRAY[NULL, '{back}'], NULL, 10, {nothing}, {text}) AS f"),
     }
 
 
@@ -250,7 +270,7 @@ def _duplicates(job: str) -> dict[str, Call]:
 
 def all_calls(bury: str) -> dict[str, Call]:
     """By name. `bury`: the statement that deletes runners."""
-    calls = _runtime(bury) | _operators() | _enqueuers() | _of_rows()
+    calls = _runtime(bury) | _operators() | _enqueuers() | _of_rows() | _of_a_run()
     for job in "hwvpqs":
         calls |= _of_job(job)
     for job in "hwsp":

@@ -24,6 +24,14 @@ class Known(NamedTuple):
 KNOWN: Final = (
     Known(r"^(STATE|ANSWERS)", _CLAIMS, r"^plain", "a claim leaves out single rows that are locked, and takes the others"),
     Known(r"^(STATE|ANSWERS)", r"^prune$", r"^plain", "a pass leaves out single rows that are locked, for its next one"),
+    Known(r"^(STATE|ANSWERS)", r"^give_back$", "follows", "it leaves out single rows that are locked, for its next call"),
+    Known(
+        "^STATE",
+        "^tx two",
+        "follows",
+        "its rows join their lines at its commit, behind what was dispatched",
+        beside="^run completed",
+    ),
     Known("still holds dedup key", _COMPLETES, "", "its runner lets the key go when the handler has ended"),
     Known("and owned by runner", r"^sql pending", "", "its runner, or whoever rescues it, takes the name off"),
     Known(r"^(STATE|ANSWERS)", _SEVERAL, "", "a caller's statements see what was committed between them", is_split=True),

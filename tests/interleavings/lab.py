@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple, Self, TypeAlias
 import asyncpg
 
 from asyncjobs.store.database import Database
-from tests.interleavings.calls import CLAIM, TOKEN, Call, all_calls
+from tests.interleavings.calls import CLAIM, CLAIM_RUN, TOKEN, Call, all_calls
 from tests.interleavings.worlds import World
 
 #: The rows of a call, as tuples, or the text of its error.
@@ -125,6 +125,8 @@ class Lab:
             self._known[name] = (await self._desk.fetchval(text))[0]
         if {CLAIM % 1, CLAIM % 2} & set(world.steps):
             self._known["t_" + world.jobs[0][0]] = TOKEN
+        if CLAIM_RUN in world.steps:
+            self._known |= {"t_h": TOKEN, "r_w": TOKEN + 1}
         for step in world.steps:
             await self._desk.execute(step.format_map(self._known))
         self._known["all"] = f"ARRAY{[self._known[name] for name, _ in world.jobs]}::bigint[]"

@@ -26,6 +26,10 @@ TRIPLES = 300
 #: world -> calls that are played in it, and those of which one is in each pair
 QUICK = {
     "head processing, 1 behind": (r"^(pause_key|finish_one h|ack pending h|give_back|end_jobs|claim)$", r"pause_key|end_jobs"),
+    "head processing, 1 follows, 1 behind": (
+        r"^(run .*|finish_one h|quiet h|ack failed h|give_back|pause_key|purge_key|end_jobs|cancel [wv]|claim)$",
+        "run|give_back",
+    ),
     "head pending, delayed due": (r"^(tx )?(replace|delay) s|^(retry s|promote_keyed|end_jobs|pause_key)$", r"s$|end_jobs"),
     "plain dead, dedup_for": (r"^(tx )?again p|^(retry p|requeue)$", r"retry|requeue"),
     "plain dead, dedup_for over": (r"^(tx )?(again|replace) p|^(retry p|requeue|prune)$", r"retry|requeue"),

@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from tests.interleavings.calls import CLAIM, COMPLETE_IN_TRANSACTION, ack, end, here
+from tests.interleavings.calls import CLAIM, CLAIM_RUN, COMPLETE_IN_TRANSACTION, ack, end, here
 
 _OVER = "UPDATE asyncjobs.dedup_keys SET expires_at = now() - interval '1 s'"
 _RETRY = "SELECT asyncjobs.retry_job({p}, 'ada')"
@@ -59,6 +59,8 @@ def _of_a_key() -> Iterator[World]:
             line = [(job, here(job, serialization_key="K", dedup_key="d" + job)) for job in behind]
             head = ("h", here("h", serialization_key="K", dedup_key="dh", on_dead=on_dead))
             yield World(f"head {state}, {len(behind)} behind", [head, *line], steps)
+    line = [(job, here(job, serialization_key="K", dedup_key="d" + job)) for job in "hwv"]
+    yield World("head processing, 1 follows, 1 behind", line, [CLAIM_RUN])
     yield from _delayed()
 
 

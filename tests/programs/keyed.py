@@ -13,7 +13,7 @@ from asyncjobs.testing import Recorder
 WORK_SECONDS = float(os.environ["WORK_SECONDS"])
 
 jobs = AsyncJobs(
-    queues=[Queue("default", concurrency=12, total=int(os.environ["TOTAL"]) or None)],
+    queues=[Queue("default", concurrency=12, prefetch=int(os.environ["PREFETCH"]), total=int(os.environ["TOTAL"]) or None)],
     heartbeat=0.3,
     runner_timeout=1.5,
     rescue_interval=0.3,

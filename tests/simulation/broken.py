@@ -341,3 +341,13 @@ def trusted_in_silence() -> list[Any]:
         hear(self, said, heard, call=tell, **more)
 
     return [patch.object(Leader, "hear", heard)]
+
+
+def runs_on() -> list[Any]:
+    """The next of a run starts whatever the one in front of it ended in."""
+    following = Coordinator._next_of_run
+
+    def mutant(self: Any, attempt: Any, ack: Any) -> Any:
+        return following(self, attempt, msgspec.structs.replace(ack, outcome=COMPLETED))
+
+    return [patch.object(Coordinator, "_next_of_run", mutant)]

@@ -142,6 +142,12 @@ class Client(Flows):
     async def _keyed(self) -> None:
         await self._enqueue(serialization_key=self.key())
 
+    async def _line(self) -> None:
+        """Several of one key and one queue, one behind the other."""
+        key = self.key()
+        for _ in range(self.random.choice([3, 8])):
+            await self._enqueue(serialization_key=key, queue="default")
+
     async def _delayed(self) -> None:
         key = self.random.choice([None, self.key(), self.key()])
         await self._enqueue(delay=self.random.choice([0.2, 1.0, 3.0]), serialization_key=key)

@@ -89,6 +89,7 @@ def draw(seed: int) -> Course:
     course = _latest(Random(f"expiry {seed}"), course)
     course = _limited(Random(f"limits {seed}"), course)
     course = _set(Random(f"scene {seed}"), course)
+    course = _running(Random(f"runs {seed}"), course)
     return _flowing(Random(f"flows {seed}"), course)
 
 
@@ -114,6 +115,14 @@ def _latest(random: Random, course: Course) -> Course:
         course, ways=(*course.ways, *_some(random, _LATEST_WAYS)), prefetch=random.choice([course.prefetch, 3]),
         durations=(*course.durations, 1.0),
     )  # fmt: skip
+
+
+def _running(random: Random, course: Course) -> Course:
+    """Runs of keys: as above, most courses stay as they were."""
+    if course.scene or course.is_unruly or random.random() > 0.25:
+        return course
+    scene = random.choice(_RUNS_OF[course.is_calm, course.quarrels])
+    return msgspec.structs.replace(course, scene=scene, **SCENES[scene])
 
 
 def _flowing(random: Random, course: Course) -> Course:
@@ -244,6 +253,34 @@ SCENES: Final[dict[str, dict[str, Any]]] = {
         **_UNDISTURBED, "runners": 2, "seconds": 16.0, "jobs": 24, "faults": ("hand",), "fault_every": 1.5,
         "ways": ("keyed",), "plans": (("ok",), ("fail", "ok")), "durations": (0.3, 1.0), "concurrency": 1,
     },
+    # Lines that are longer than what is claimed ahead, where processes die, freeze and lose answers in the middle of runs.
+    "runs": {
+        "runners": 2, "seconds": 24.0, "jobs": 70, "faults": ("kill", "freeze", "stop", "reset"), "fault_every": 5.0,
+        "strikes": ("freeze meanwhile", "lose the answer", "lose the request", "kill", "hold"), "strike_odds": 0.03,
+        "freezes": (1.0, 10.5, 20.0), "break_odds": 0.004, "slow_odds": 0.01, "late_odds": 0.05, "gate_odds": 0.1,
+        "ways": ("line", "line", "plain", "cancel", "end", "pause", "retry"), "keys": "ab", "has_schedule": False,
+        "plans": (*5 * (("ok",),), ("fail", "ok"), ("die",), ("complete",), ("snooze",), ("forget", "ok")),
+        "durations": (0.0, 0.0, 0.01, 0.3), "concurrency": 2, "prefetch": 12,
+    },
+    # A process is frozen with outcomes of a run on their way, until others have its jobs.
+    "late runs": {
+        **_UNDISTURBED, "runners": 3, "seconds": 60.0, "jobs": 60, "strikes": ("freeze meanwhile",), "strike_odds": 0.2,
+        "struck": ("finish", "finish_completed"), "freezes": (20.0,), "durations": (0.0, 0.3), "concurrency": 1, "prefetch": 12,
+        "ways": ("line",), "keys": "ab", "plans": (("ok",), ("ok",), ("ok",), ("fail", "ok")),
+    },
+    # Where nothing fails: long lines.
+    "long lines": {
+        "ways": ("line", "line", "plain", "delayed"), "keys": "ab", "prefetch": 12, "jobs": 60, "seconds": 16.0, "runners": 2,
+        "plans": (("ok",), ("ok",), ("ok",), ("complete",), ("fail", "ok")), "durations": (0.0, 0.0, 0.01), "concurrency": 3,
+        "fragile": (), "late_answers": (),
+    },
+    # Verbs want jobs that follow, in the middle of calls that claim them, end them and give them back.
+    "pressed runs": {
+        "ways": ("line", "line", "cancel", "end", "pause", "sweep"), "keys": "ab", "clients": 2, "seconds": 16.0, "jobs": 70,
+        "gate_odds": 0.6, "gates_in": ("claim_followers", "keep_order", "wait_again", "dispatch_keys", "let_keys_go", "ack"),
+        "prefetch": 12, "plans": (("ok",), ("ok",), ("ok",), ("fail", "ok"), ("die",)), "durations": (0.0, 0.0, 0.01),
+        "concurrency": 2, "runners": 2,
+    },
     # Where nothing fails: operators hold jobs locked that wait to be claimed, and change nothing.
     "touched": {"ways": ("touch",), "gate_odds": 0.6, "jobs": 10, "seconds": 24.0, "clients": 1, "runners": 2},
     # Where nothing fails: a job is told to be due soon while those before it are being made pending.
@@ -289,6 +326,12 @@ _OF_STORMS: Final = (
 )  # fmt: skip
 #: The same of those that are about workflows.
 _FLOWS_OF: Final = {(False, False): "late members", (True, False): "met", (False, True): "folds"}
+#: And about runs of keys.
+_RUNS_OF: Final = {
+    (False, False): ("runs", "runs", "late runs"),
+    (True, False): ("long lines",),
+    (False, True): ("pressed runs",),
+}
 #: By whether a world is calm, and whether it quarrels: how often it has a scene, and which.
 _SCENES_OF: Final = {
     (False, False): (0.45, _OF_STORMS), (True, False): (0.3, ("touched", "chased")),

@@ -282,6 +282,19 @@ MUTANTS: tuple[Simulated, ...] = (
     Simulated("what exits in a sink ends its program", patches=broken.sinks_exit, needs=_unruly),
     Simulated("what a duty leaks ends it", patches=broken.leaks_end, needs=_unruly),
     Simulated("nobody tells a duty that its term is trusted again", patches=broken.trusted_in_silence, needs=_unruly),
+    Simulated("a run goes on whatever its jobs end in", patches=broken.runs_on, needs=_scene("runs", "long lines")),
+    # Those behind it are pending beside the head of their key.
+    Simulated("a follower that is given back is pending", (
+        Change("wait_again", "IF cardinality(_behind) = 0 THEN", "IF true THEN"),
+    ), needs=_scene("runs", "pressed runs")),
+    # A head's outcome is lost with its claim, and the outcomes of its followers, in the same call, are not.
+    Simulated("outcomes of a run are written in any order", (
+        Change("keep_order", "IF cardinality(_keys) = 0 THEN", "IF true THEN"),
+    ), needs=_scene("runs", "late runs")),
+    Simulated("followers are dispatched with their head", (
+        Change("claim_followers", "    RETURN QUERY\n    UPDATE", "    UPDATE asyncjobs.jobs AS j SET status = 'pending' "
+            "WHERE j.ctid = ANY (_picked);\n    RETURN;\n    RETURN QUERY\n    UPDATE"),
+    ), needs=_scene("runs", "long lines")),
     Simulated("a claim is of more than there are slots", patches=broken.claims_too_much),
     Simulated("a slot is given back twice", patches=broken.gives_back_twice),
     Simulated("the outcome of a key goes around its actor", patches=broken.goes_around, needs=_has("keyed", "many")),

@@ -740,7 +740,7 @@ CREATE VIEW asyncjobs.readable_jobs AS
     asyncjobs.instant(updated_at) AS updated_at
    FROM asyncjobs.jobs j;
 
-CREATE FUNCTION asyncjobs.ack(_ids bigint[], _tokens bigint[], _outcomes text[], _results text[], _max_errors integer, OUT written bigint[], OUT pending bigint[])
+CREATE FUNCTION asyncjobs.ack(_ids bigint[], _tokens bigint[], _outcomes text[], _results text[], _max_errors integer, _followers bigint[] DEFAULT NULL::bigint[], OUT written bigint[], OUT pending bigint[])
     RETURNS record
     LANGUAGE plpgsql
     SET plan_cache_mode TO 'force_generic_plan'
@@ -748,7 +748,7 @@ CREATE FUNCTION asyncjobs.ack(_ids bigint[], _tokens bigint[], _outcomes text[],
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 973342834ebae8d2
+-- body: 58b478fc5b78106f
 
 CREATE FUNCTION asyncjobs.acknowledge_dead_letters(_ids bigint[], _by text)
     RETURNS TABLE(dead_letter_id bigint, job_id bigint, is_new boolean, acknowledged_by text, acknowledged_at timestamp with time zone)
@@ -969,7 +969,7 @@ CREATE FUNCTION asyncjobs.check_together(_row asyncjobs.new_job, _options jsonb,
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 8e458891d26a9457
 
-CREATE FUNCTION asyncjobs.claim(_runner bigint, _queue text, _lane text, _limit integer, _from_priority integer, _from_place bigint, _types text[], _suspects boolean, _token_base bigint, _token_seq bigint, _versions jsonb DEFAULT '{}'::jsonb, _scan integer DEFAULT NULL::integer, _slots integer DEFAULT NULL::integer)
+CREATE FUNCTION asyncjobs.claim(_runner bigint, _queue text, _lane text, _limit integer, _from_priority integer, _from_place bigint, _types text[], _suspects boolean, _token_base bigint, _token_seq bigint, _versions jsonb DEFAULT '{}'::jsonb, _scan integer DEFAULT NULL::integer, _slots integer DEFAULT NULL::integer, _ahead integer DEFAULT 0)
     RETURNS SETOF asyncjobs.answer
     LANGUAGE plpgsql
     SET plan_cache_mode TO 'force_generic_plan'
@@ -977,7 +977,19 @@ CREATE FUNCTION asyncjobs.claim(_runner bigint, _queue text, _lane text, _limit 
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 73d2c4c4b111ddc1
+-- body: 8efd4ccb6142fb4b
+
+CREATE FUNCTION asyncjobs.claim_followers(_runner bigint, _queue text, _heads bigint[], _limit integer, _types text[], _versions jsonb, _scan integer, _token_base bigint, _token_seq bigint)
+    RETURNS SETOF asyncjobs.answer
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET enable_sort TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: c14cada3598ac865
 
 CREATE FUNCTION asyncjobs.claim_released(_ids bigint[], _runner bigint, _queue text, _limit integer, _priority integer, _place bigint, _types text[], _token_base bigint, _token_seq bigint, _versions jsonb)
     RETURNS SETOF asyncjobs.answer
@@ -985,11 +997,11 @@ CREATE FUNCTION asyncjobs.claim_released(_ids bigint[], _runner bigint, _queue t
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: b255c9e1dee34ac8
 
-CREATE FUNCTION asyncjobs.claim_scans(_runner bigint, _versions jsonb, _queues text[], _lanes text[], _limits integer[], _slots integer[], _priorities integer[], _places bigint[], _types text[], _suspects boolean[], _token_base bigint, _token_seq bigint, _probes jsonb)
+CREATE FUNCTION asyncjobs.claim_scans(_runner bigint, _versions jsonb, _queues text[], _lanes text[], _limits integer[], _slots integer[], _priorities integer[], _places bigint[], _types text[], _suspects boolean[], _token_base bigint, _token_seq bigint, _probes jsonb, _ahead integer[] DEFAULT NULL::integer[])
     RETURNS SETOF asyncjobs.answer
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 317ca4c4bc3d71c5
+-- body: 3f5395b57491dfab
 
 CREATE FUNCTION asyncjobs.claimed(_kind text, _scan integer, _j asyncjobs.jobs)
     RETURNS asyncjobs.answer
@@ -1016,7 +1028,7 @@ CREATE FUNCTION asyncjobs.clear_suspects(_blamed bigint[])
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: aec8a69b4fbcd4d0
+-- body: de3ea17839beb238
 
 CREATE FUNCTION asyncjobs.clock()
     RETURNS timestamp with time zone
@@ -1146,7 +1158,7 @@ CREATE FUNCTION asyncjobs.dispatch_keys(_keys text[], _after bigint[] DEFAULT NU
     SET enable_bitmapscan TO 'off'
     SET enable_sort TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: bb4524cc42e6ea0f
+-- body: 07bfd23055ba96cf
 
 CREATE FUNCTION asyncjobs.draw_again(INOUT ids bigint[], INOUT new bigint[], _tokens bigint[], _rows asyncjobs.new_job[], _existing integer[])
     RETURNS record
@@ -1378,7 +1390,7 @@ CREATE FUNCTION asyncjobs.find_jobs(_before bigint, _limit integer, _look intege
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: a176c146e51f38a3
 
-CREATE FUNCTION asyncjobs.finish(_runner bigint, _ids bigint[], _tokens bigint[], _outcomes text[], _results text[], _max_errors integer, _scan_queues text[], _scan_lanes text[], _scan_limits integer[], _scan_slots integer[], _scan_priorities integer[], _scan_places bigint[], _types text[], _suspects boolean[], _token_base bigint, _token_seq bigint, _probes text)
+CREATE FUNCTION asyncjobs.finish(_runner bigint, _ids bigint[], _tokens bigint[], _outcomes text[], _results text[], _max_errors integer, _scan_queues text[], _scan_lanes text[], _scan_limits integer[], _scan_slots integer[], _scan_priorities integer[], _scan_places bigint[], _types text[], _suspects boolean[], _token_base bigint, _token_seq bigint, _probes text, _followers text DEFAULT NULL::text, _ahead text DEFAULT NULL::text)
     RETURNS SETOF asyncjobs.answer
     LANGUAGE plpgsql
     SET plan_cache_mode TO 'force_generic_plan'
@@ -1387,9 +1399,9 @@ CREATE FUNCTION asyncjobs.finish(_runner bigint, _ids bigint[], _tokens bigint[]
     SET enable_mergejoin TO 'off'
     SET lock_timeout TO '100ms'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 751d660b49d4acb8
+-- body: db83b89685f67922
 
-CREATE FUNCTION asyncjobs.finish_completed(_runner bigint, _ids bigint[], _tokens bigint[], _results text[], _dropped text[], _queue text, _limit integer, _slots integer, _from_priority integer, _from_place bigint, _types text[], _suspects boolean, _token_base bigint, _token_seq bigint)
+CREATE FUNCTION asyncjobs.finish_completed(_runner bigint, _ids bigint[], _tokens bigint[], _results text[], _dropped text[], _queue text, _limit integer, _slots integer, _from_priority integer, _from_place bigint, _types text[], _suspects boolean, _token_base bigint, _token_seq bigint, _followers bigint[] DEFAULT NULL::bigint[], _ahead integer DEFAULT 0)
     RETURNS SETOF asyncjobs.answer
     LANGUAGE plpgsql
     SET plan_cache_mode TO 'force_generic_plan'
@@ -1399,7 +1411,7 @@ CREATE FUNCTION asyncjobs.finish_completed(_runner bigint, _ids bigint[], _token
     SET enable_mergejoin TO 'off'
     SET lock_timeout TO '100ms'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 8468c5c2e665db77
+-- body: ef9f4dab52fadcea
 
 CREATE FUNCTION asyncjobs.finish_one(_runner bigint, _id bigint, _token bigint, _result text, _dropped text, _queue text, _types text[], _next_token bigint)
     RETURNS SETOF asyncjobs.answer
@@ -1412,7 +1424,7 @@ CREATE FUNCTION asyncjobs.finish_one(_runner bigint, _id bigint, _token bigint, 
     SET enable_sort TO 'off'
     SET lock_timeout TO '100ms'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: df4fd2f51be13364
+-- body: 9f1698705804d713
 
 CREATE FUNCTION asyncjobs.finish_orphan(_id bigint)
     RETURNS bigint[]
@@ -1504,7 +1516,17 @@ CREATE FUNCTION asyncjobs.give_back(_runner bigint, _running bigint[], _last_tok
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 9c9b151c472066bf
+-- body: a8495980addbffc1
+
+CREATE FUNCTION asyncjobs.give_back_followers(_ids bigint[], _runners bigint[], _blamed bigint[], OUT others bigint[], OUT given_back bigint[])
+    RETURNS record
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 365bf744fe7bccfb
 
 CREATE FUNCTION asyncjobs.give_back_of_stopped(_ids bigint[], _max_errors integer, OUT others bigint[], OUT given_back bigint[], OUT pending bigint[])
     RETURNS record
@@ -1524,7 +1546,7 @@ CREATE FUNCTION asyncjobs.give_back_stopped(_id bigint, _max_errors integer)
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: a14f7a2a86db5474
+-- body: bda5c898914fbe1a
 
 CREATE FUNCTION asyncjobs.give_ids(_count integer, OUT ids bigint[], OUT proofs bigint[])
     RETURNS record
@@ -1638,7 +1660,7 @@ CREATE FUNCTION asyncjobs.in_flight(_runner bigint)
     RETURNS TABLE(id bigint, queue text, lane text, runner_id bigint, is_ahead boolean)
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 60995a122e181159
+-- body: 8d42507d0969b97b
 
 CREATE FUNCTION asyncjobs.instant(_at timestamp with time zone)
     RETURNS timestamp with time zone
@@ -1730,6 +1752,17 @@ CREATE FUNCTION asyncjobs.judge(_ids bigint[], _runners bigint[], _blamed bigint
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: e36e3166c5361453
+
+CREATE FUNCTION asyncjobs.keep_order(_ids bigint[], _tokens bigint[], _outcomes text[], _followers bigint[])
+    RETURNS void
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: f04b05e30770dcf8
 
 CREATE FUNCTION asyncjobs.keep_quiet(_rows asyncjobs.new_job[])
     RETURNS void
@@ -2067,6 +2100,11 @@ CREATE FUNCTION asyncjobs.mark_arrived(_ids bigint[])
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 40c7eb981af8b4fb
+
+CREATE FUNCTION asyncjobs.may_follow(_j asyncjobs.jobs, _queue text, _types text[], _versions jsonb)
+    RETURNS boolean
+    LANGUAGE sql
+-- body: SQL
 
 CREATE FUNCTION asyncjobs.may_notify()
     RETURNS boolean
@@ -2743,7 +2781,7 @@ CREATE FUNCTION asyncjobs.rescue(_batch integer, _max_errors integer, _aside big
     SET enable_mergejoin TO 'off'
     SET lock_timeout TO '50ms'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 0fb79f3f34966e8f
+-- body: 65bc456c8d1a4bfb
 
 CREATE FUNCTION asyncjobs.rest(_j asyncjobs.jobs)
     RETURNS jsonb
@@ -3089,6 +3127,16 @@ CREATE FUNCTION asyncjobs.verify_completed(_id bigint, _token bigint, OUT comple
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: ad830c3ce30c57c6
 
+CREATE FUNCTION asyncjobs.wait_again(_ids bigint[])
+    RETURNS bigint[]
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: 63514dfa3ac76614
+
 CREATE FUNCTION asyncjobs.wait_for_claims()
     RETURNS void
     LANGUAGE plpgsql
@@ -3107,6 +3155,16 @@ CREATE FUNCTION asyncjobs.with_error(_errors jsonb, _entry jsonb, _most integer)
     LANGUAGE sql
     IMMUTABLE PARALLEL SAFE
 -- body: SQL
+
+CREATE FUNCTION asyncjobs.without_followers(_pending bigint[], _followers bigint[], _written bigint[])
+    RETURNS bigint[]
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET search_path TO 'pg_catalog', 'pg_temp'
+-- body: d4dee1c51f10dbce
 
 CREATE FUNCTION asyncjobs.without_paused(_ids bigint[])
     RETURNS bigint[]

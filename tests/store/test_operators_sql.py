@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from asyncjobs.store.database import Connection, Database, quote_identifier
-from tests.support.factories import insert, insert_job, insert_runner, insert_waiting
+from tests.support.factories import insert, insert_job, insert_place, insert_runner, insert_waiting
 
 #: statement -> what its first row must have
 STATEMENTS: dict[str, dict[str, Any]] = {
@@ -84,12 +84,17 @@ async def test_operators_update_takes_a_job_back(database: Database, connection:
 async def test_run_book_takes_no_job_back_past_a_pause(database: Database, connection: Connection) -> None:
     """A claim does not look at keys: a pending head of a paused one would start."""
     page = (Path(__file__).parents[2] / "docs" / "operations.md").read_text(encoding="utf-8")
-    found = re.search(r"^UPDATE asyncjobs\.jobs\nSET status = CASE.*?;$", page, re.MULTILINE | re.DOTALL)
+    found = re.search(
+        r"^WITH taken AS \(\n    UPDATE asyncjobs\.jobs\n    SET status = CASE.*?;$", page, re.MULTILINE | re.DOTALL
+    )
     assert found is not None
     await insert_runner(connection, id=1)
     hours_ago = await connection.fetchval("SELECT now() - interval '2 hours'")
     keys = {key: await insert_job(connection, status="processing", started_at=hours_ago, serialization_key=key) for key in "ab"}
+    keys["follower of b"] = await insert_job(connection, status="processing", started_at=hours_ago, serialization_key="b")
+    for key, is_head in (("a", True), ("b", True), ("follower of b", False)):
+        await insert_place(connection, key[-1], keys[key], is_head=is_head)
     await insert(connection, "pauses", kind="key", name="a")
-    assert {row["id"] for row in await connection.fetch(found[0])} == set(keys.values())
+    assert {*await connection.fetchval(found[0])} == {keys["a"], keys["b"]}
     statuses = {key: await connection.fetchval("SELECT status FROM asyncjobs.jobs WHERE id = $1", keys[key]) for key in keys}
-    assert statuses == {"a": "paused", "b": "pending"}
+    assert statuses == {"a": "paused", "b": "pending", "follower of b": "waiting"}

@@ -73,9 +73,9 @@ class Peer:
         return answer.enqueued[0].id
 
     async def finish(
-        self, acks: Sequence[Ack] = (), *, limit: int = 0, queue: str = "default", suspects: bool = True
+        self, acks: Sequence[Ack] = (), *, limit: int = 0, queue: str = "default", suspects: bool = True, ahead: int = 0
     ) -> Finished:
-        scans = [Scan(queue, None, limit)] if limit else []
+        scans = [Scan(queue, None, limit, ahead=ahead)] if limit else []
         self._sequence += limit
         return await jobs.finish(
             self.link, self.runner_id, acks, scans, TYPES,
@@ -105,14 +105,14 @@ class Peer:
         return await jobs.finish_one(self.link, self.runner_id, ack, queue, TYPES, next_token=token)
 
     def completion(self, job: Claimed) -> Ack:
-        return Ack(job.id, job.token, Outcome(kind="completed"))
+        return Ack(job.id, job.token, Outcome(kind="completed"), number=job.number)
 
     async def complete_all(
-        self, done: Sequence[Claimed], *, limit: int = 0, start: tuple[int, int] = FRONT, suspects: bool = False
+        self, done: Sequence[Claimed], *, limit: int = 0, start: tuple[int, int] = FRONT, suspects: bool = False, ahead: int = 0
     ) -> Finished:
         """What a busy runner does: completions, and one scan."""
         self._sequence += limit
-        scan = Scan("default", None, limit, start) if limit else None
+        scan = Scan("default", None, limit, start, ahead=ahead) if limit else None
         return await jobs.finish_completed(
             self.link, self.runner_id, [*map(self.completion, done)], scan, TYPES,
             suspects=suspects, token_base=self.runner_id, token_seq=self._sequence - limit,

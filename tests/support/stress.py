@@ -40,6 +40,7 @@ class Plan(msgspec.Struct, frozen=True):
     whole: float = 0.1  # that end in transactions of their own
     runner_timeout: float = 1.5
     work_seconds: float = 0.002  # of a job, or twice as much, or nothing
+    prefetch: int = 0
     total: int = 0  # of the queue, over all processes; 0: none
 
 
@@ -97,7 +98,7 @@ class Stress:
 
     def _program(self, number: int) -> Program:
         env = {"ASYNCJOBS_DSN": self.database.dsn, "SPOOL": str(self.folder / f"spool-{number}")}
-        env |= {"WORK_SECONDS": str(self.plan.work_seconds), "TOTAL": str(self.plan.total)}
+        env |= {"WORK_SECONDS": str(self.plan.work_seconds), "TOTAL": str(self.plan.total), "PREFETCH": str(self.plan.prefetch)}
         return Program.python("-m", "tests.programs.keyed", env=env)
 
     def _parts(self, count: int) -> list[list[NewRow]]:

@@ -3,3 +3,24 @@
 -- The lean calls: what `finish` does, in as few statements as can be, for what a busy runner asks for nearly always. On rows of a few
 -- jobs the statements cost more than what they do: each opens the tables with all their indexes and checks, and each function
 -- that is called sets and resets its settings.
+
+-- *Runs.* A key's jobs run one after the other, and a call for each of them is what most of them cost. A runner that claims ahead
+-- (`runtime/followers.py`) takes with a head the next jobs of its line, its *followers*, and acks them together. The rules:
+--
+-- 1. A follower is `processing`, with a runner, a token and a counted attempt, like what else is claimed ahead, and *not* dispatched in its
+--    line: its key is still held by its one head. So nobody else can start it, and nobody can take the line.
+-- 2. `claim_followers`: a claim that asks for more than its slots takes, of what it found no pending jobs for, the next jobs behind the heads
+--    that it has just claimed; each line gets its share. A run ends before the first that may not run here as it is: it does not wait, is of
+--    another queue, a type or version that this claim does not take, or of a limit; it expired; it was lost with a runner before, as its
+--    head may not have been either (`rescue/_chapter`); it halts its key, or is a stub's; or another transaction has its row, which is not
+--    waited for. None is taken of a queue that has a total. The head's row is ours: so no other dispatches meanwhile, and a verb on one
+--    of these either has its row (it is passed over, and ends the run), or waits for it, and finds it processing.
+-- 3. `keep_order`: an outcome of a follower is written when no job is in front of it any more: those that were have ended before, or end in
+--    the same call. If not (a claim in front of it was lost) it waits again in its place, and its claim is lost.
+-- 4. The end of the one in front dispatches a follower like any other, and leaves its row as it is (`dispatch_keys`): it is processing already.
+-- 5. `wait_again`: a follower that is not to run where it was claimed waits again in its place, with its attempt, if it is not the head
+--    by then; else it is pending, or paused, like any head that is given back. That is decided under the lock of its place, behind that of
+--    its row: the order of locks for what does not wait. Who dispatches it has the lock of the place first, and waits for no row
+--    that is processing; what waited for it finds it dispatched, what committed before has left it waiting, and `dispatch_keys` looks again.
+-- 6. Its handler's own transaction completes it when its runner knows that the outcomes in front of it are written, and not before.
+-- 7. A runner that died leaves its heads to the judgement (`rescue`). Followers wait again in their places with their attempts.

@@ -2,9 +2,10 @@
 -- by id, so that rows are locked in that order. `_outcomes` (type `outcome`, as JSON) are null where an attempt completed. Returns the
 -- tokens that were written (two attempts of one job may end together, and only one has the claim), and the jobs that may be claimed now:
 -- those given back, and the next heads of the keys that were let go. An operator who asked for a job's end while it ran gets it when the attempt
--- did not end the job by itself.
+-- did not end the job by itself. `_followers`: what was claimed in a run (_chapter).
 CREATE FUNCTION asyncjobs.ack(
-    _ids bigint[], _tokens bigint[], _outcomes text[], _results text[], _max_errors integer, OUT written bigint[], OUT pending bigint[])
+    _ids bigint[], _tokens bigint[], _outcomes text[], _results text[], _max_errors integer, _followers bigint[] DEFAULT NULL,
+    OUT written bigint[], OUT pending bigint[])
 LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
 SET search_path = pg_catalog, pg_temp AS $$
@@ -14,6 +15,9 @@ DECLARE
     _uncounted bigint[];
     _dead bigint[]; _keyed bigint[]; _dedup bigint[]; _members bigint[]; _limited bigint[];
 BEGIN
+    IF _followers IS NOT NULL THEN
+        PERFORM asyncjobs.keep_order(_ids, _tokens, _outcomes, _followers);
+    END IF;
     WITH acked AS (
         UPDATE asyncjobs.jobs AS j
         SET status = e.status,
@@ -61,5 +65,8 @@ BEGIN
     pending := pending || CASE WHEN _members IS NOT NULL THEN asyncjobs.arrive(_members) END;
     IF _limited IS NOT NULL THEN
         PERFORM asyncjobs.open_limits(_limited, true);
+    END IF;
+    IF _followers IS NOT NULL THEN  -- when it is known who are heads now
+        pending := asyncjobs.without_followers(pending, _followers, written);
     END IF;
 END $$;

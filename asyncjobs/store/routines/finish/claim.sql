@@ -3,10 +3,11 @@
 -- (`pick_aged`). `_suspects` asks for suspects (routines/rescue), else only others are taken.
 -- It locks exactly the rows it takes; those of them that have expired it ends (routines/expiry). `_versions`: the newest payload of each
 -- type that the runner can run. `_slots`, where the queue has open keys of limits or a total: how many of what it takes can start at once
--- (routines/limits).
+-- (routines/limits). `_ahead`: how many followers of heads it may take, of what is left of `_limit` (_chapter).
 CREATE FUNCTION asyncjobs.claim(
     _runner bigint, _queue text, _lane text, _limit integer, _from_priority integer, _from_place bigint, _types text[],
-    _suspects boolean, _token_base bigint, _token_seq bigint, _versions jsonb DEFAULT '{}', _scan integer DEFAULT NULL, _slots integer DEFAULT NULL)
+    _suspects boolean, _token_base bigint, _token_seq bigint, _versions jsonb DEFAULT '{}', _scan integer DEFAULT NULL, _slots integer DEFAULT NULL,
+    _ahead integer DEFAULT 0)
 RETURNS SETOF asyncjobs.answer LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
 SET search_path = pg_catalog, pg_temp AS $$
@@ -14,6 +15,7 @@ SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     _picked tid[];  -- locked, so they stay where they are
     _limited tid[]; _is_first boolean;  -- of what has a limit
+    _leaders bigint[];  -- heads of keys among them, where there is room for followers
     _count integer; _row asyncjobs.answer;
 BEGIN
     IF _slots IS NOT NULL THEN
@@ -50,6 +52,9 @@ BEGIN
         _picked := _picked || asyncjobs.pick_limited(_queue, _lane, least(_slots, _limit), _types, _suspects, _versions, _slots < _limit);
     END IF;
     IF cardinality(_picked) = 0 THEN RETURN; END IF;
+    IF _ahead > 0 AND cardinality(_picked) < _limit THEN
+        _leaders := ARRAY(SELECT j.id FROM asyncjobs.jobs AS j WHERE j.ctid = ANY (_picked) AND j.serialization_key IS NOT NULL);
+    END IF;
     RETURN QUERY UPDATE asyncjobs.jobs AS j
     SET status = 'processing', attempts = least(j.attempts, 2147483646) + 1, runner_id = _runner, error_message = NULL,
         -- (a job that was enqueued after this transaction had begun did not start before it was there)
@@ -62,5 +67,9 @@ BEGIN
     IF _count < cardinality(_picked) THEN
         _row := asyncjobs.expire_pending(_scan, _queue, _lane, _from_priority, _from_place, _types, _suspects, _versions);
         RETURN NEXT _row;
+    END IF;
+    IF cardinality(_leaders) > 0 THEN
+        RETURN QUERY SELECT r.* FROM asyncjobs.claim_followers(_runner, _queue, _leaders, least(_limit - cardinality(_picked), _ahead), _types, _versions,
+            _scan, _token_base, _token_seq + cardinality(_picked)) AS r;
     END IF;
 END $$;

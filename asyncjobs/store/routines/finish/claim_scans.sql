@@ -1,9 +1,10 @@
 -- The scans of a call. `_suspects`: by scan, whether it may take one; over all scans one is claimed. Of the types of each of `_probes`
 -- ([{"types": [...], "limit": 1}, ...], none of them is in `_types`) no more jobs are claimed than its limit, over all scans, and each
--- scan begins with them. What is paused is left out. `_slots`: how many of what each scan takes can start at once (routines/limits). The runner's row is held.
+-- scan begins with them. What is paused is left out. `_slots`: how many of what each scan takes can start at once (routines/limits). `_ahead`: how many followers it may take (_chapter). The runner's row is held.
 CREATE FUNCTION asyncjobs.claim_scans(
     _runner bigint, _versions jsonb, _queues text[], _lanes text[], _limits integer[], _slots integer[], _priorities integer[],
-    _places bigint[], _types text[], _suspects boolean[], _token_base bigint, _token_seq bigint, _probes jsonb)
+    _places bigint[], _types text[], _suspects boolean[], _token_base bigint, _token_seq bigint, _probes jsonb,
+    _ahead integer[] DEFAULT NULL)
 RETURNS SETOF asyncjobs.answer LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -38,7 +39,8 @@ BEGIN
                 RETURN QUERY SELECT c.* FROM asyncjobs.claim(_runner, _queues[_scan], _lanes[_scan], CASE WHEN _again THEN 1 ELSE _most END,
                     CASE WHEN (_again OR _is_probe) AND _priorities[_scan] > -32769 THEN -32768 ELSE _priorities[_scan] END,
                     CASE WHEN (_again OR _is_probe) AND _priorities[_scan] > -32769 THEN -1 ELSE _places[_scan] END, _of, _again, _token_base, _token_seq, _versions, _scan,
-                    CASE WHEN _is_limited THEN _slots[_scan] - _limits[_scan] + _limit END) AS c;
+                    CASE WHEN _is_limited THEN _slots[_scan] - _limits[_scan] + _limit END,
+                    CASE WHEN _again OR _is_probe OR _is_limited THEN 0 ELSE _ahead[_scan] END) AS c;
                 GET DIAGNOSTICS _count = ROW_COUNT;
                 -- (What has expired leaves gaps.)
                 _token_seq := _token_seq + CASE WHEN _count = 0 THEN 0 WHEN _again THEN 1 ELSE _most END;

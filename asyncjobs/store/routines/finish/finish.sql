@@ -3,7 +3,8 @@
 CREATE FUNCTION asyncjobs.finish(
     _runner bigint, _ids bigint[], _tokens bigint[], _outcomes text[], _results text[], _max_errors integer,
     _scan_queues text[], _scan_lanes text[], _scan_limits integer[], _scan_slots integer[], _scan_priorities integer[], _scan_places bigint[],
-    _types text[], _suspects boolean[], _token_base bigint, _token_seq bigint, _probes text)
+    _types text[], _suspects boolean[], _token_base bigint, _token_seq bigint, _probes text,
+    _followers text DEFAULT NULL, _ahead text DEFAULT NULL)
 RETURNS SETOF asyncjobs.answer LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
 SET lock_timeout = '100ms' SET search_path = pg_catalog, pg_temp AS $$
@@ -15,7 +16,7 @@ DECLARE
     _row asyncjobs.answer;
 BEGIN
     IF cardinality(_ids) > 0 THEN
-        SELECT a.written, a.pending INTO _written, _pending FROM asyncjobs.ack(_ids, _tokens, _outcomes, _results, _max_errors) AS a;
+        SELECT a.written, a.pending INTO _written, _pending FROM asyncjobs.ack(_ids, _tokens, _outcomes, _results, _max_errors, _followers::bigint[]) AS a;
         IF coalesce(cardinality(_written), 0) < cardinality(_ids) THEN
             RETURN QUERY SELECT l.* FROM asyncjobs.lost(_ids, _tokens, _written) AS l;
         END IF;
@@ -25,7 +26,7 @@ BEGIN
         SELECT r.versions INTO _versions FROM asyncjobs.runners AS r WHERE r.id = _runner FOR KEY SHARE;
         IF FOUND THEN
             RETURN QUERY SELECT c.* FROM asyncjobs.claim_scans(_runner, _versions, _scan_queues, _scan_lanes, _scan_limits, _scan_slots, _scan_priorities,
-                _scan_places, _types, _suspects, _token_base, _token_seq, _probes::jsonb) AS c;
+                _scan_places, _types, _suspects, _token_base, _token_seq, _probes::jsonb, _ahead::integer[]) AS c;
         ELSE
             _row.kind := 'gone';
             RETURN NEXT _row;

@@ -1,10 +1,10 @@
 -- finish for outcomes that are all completions, and at most one scan: for general slots (`_limit` of them; 0: no scan), without
 -- probes. The rows of the answer are those of `finish`. With pauses, with suspects if `_suspects` asks for these, too, or where jobs with limits
--- and without wait, the scan is left to `finish`.
+-- and without wait, the scan is left to `finish`. `_followers`: what was claimed in a run (_chapter).
 CREATE FUNCTION asyncjobs.finish_completed(
     _runner bigint, _ids bigint[], _tokens bigint[], _results text[], _dropped text[],
     _queue text, _limit integer, _slots integer, _from_priority integer, _from_place bigint, _types text[], _suspects boolean, _token_base bigint,
-    _token_seq bigint)
+    _token_seq bigint, _followers bigint[] DEFAULT NULL, _ahead integer DEFAULT 0)
 RETURNS SETOF asyncjobs.answer LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off
 SET enable_hashjoin = off SET enable_mergejoin = off SET lock_timeout = '100ms' SET search_path = pg_catalog, pg_temp AS $$
@@ -16,9 +16,13 @@ DECLARE
     _freed text[];  -- keys of limits
     _is_special boolean; _is_limited boolean; _versions jsonb;
     _picked tid[];  -- as in `claim`
-    _row asyncjobs.answer; _claimed integer := 0;
+    _leaders bigint[];
+    _row asyncjobs.answer; _claimed integer := 0; _count integer;
 BEGIN
     IF cardinality(_ids) > 0 THEN
+        IF _followers IS NOT NULL THEN
+            PERFORM asyncjobs.keep_order(_ids, _tokens, NULL, _followers);
+        END IF;
         -- Looked up all at once, in the order of their ids. A token is one claim's alone, so it need not be looked for beside its id.
         -- (Of one job there may be two attempts here, of which one was lost: a result is found by its token.)
         WITH acked AS (
@@ -68,7 +72,7 @@ BEGIN
         _limit := _limit - _claimed; _token_seq := _token_seq + _claimed;
         IF _is_special OR (_is_limited AND NOT asyncjobs.are_all_limited(_queue, _suspects)) THEN
             RETURN QUERY SELECT f.* FROM asyncjobs.finish(_runner, NULL, NULL, NULL, NULL, 0, ARRAY[_queue], ARRAY[NULL::text],
-                ARRAY[_limit], ARRAY[_slots], ARRAY[_from_priority], ARRAY[_from_place], _types, ARRAY[_suspects], _token_base, _token_seq, NULL) AS f;
+                ARRAY[_limit], ARRAY[_slots], ARRAY[_from_priority], ARRAY[_from_place], _types, ARRAY[_suspects], _token_base, _token_seq, NULL, NULL, ARRAY[_ahead]::text) AS f;
         ELSIF _is_special IS NULL THEN
             _row := NULL; _row.kind := 'gone'; RETURN NEXT _row;
         ELSE
@@ -81,6 +85,9 @@ BEGIN
                     ORDER BY j.priority, j.place LIMIT _limit FOR UPDATE SKIP LOCKED);
             END IF;
             IF cardinality(_picked) > 0 THEN
+                IF _ahead > 0 AND cardinality(_picked) < _limit THEN  -- as in `claim`
+                    _leaders := ARRAY(SELECT j.id FROM asyncjobs.jobs AS j WHERE j.ctid = ANY (_picked) AND j.serialization_key IS NOT NULL);
+                END IF;
                 RETURN QUERY
                 UPDATE asyncjobs.jobs AS j
                 SET status = 'processing', attempts = least(j.attempts, 2147483646) + 1, runner_id = _runner, error_message = NULL,
@@ -89,9 +96,13 @@ BEGIN
                 FROM unnest(_picked) WITH ORDINALITY AS p(ctid, number)
                 WHERE j.ctid = p.ctid AND asyncjobs.may_start(j.start_before)
                 RETURNING (asyncjobs.claimed(asyncjobs.answer_kind(j.on_dead, j.workflow_id, j.limit_key COLLATE "default"), 1, j)).*;
-                GET DIAGNOSTICS _limit = ROW_COUNT;
-                IF _limit < cardinality(_picked) THEN
+                GET DIAGNOSTICS _count = ROW_COUNT;
+                IF _count < cardinality(_picked) THEN
                     _row := asyncjobs.expire_pending(1, _queue, NULL, _from_priority, _from_place, _types, false, _versions); RETURN NEXT _row;
+                END IF;
+                IF cardinality(_leaders) > 0 THEN
+                    RETURN QUERY SELECT r.* FROM asyncjobs.claim_followers(_runner, _queue, _leaders,
+                        least(_limit - cardinality(_picked), _ahead), _types, _versions, 1, _token_base, _token_seq + cardinality(_picked)) AS r;
                 END IF;
             END IF;
         END IF;

@@ -6,7 +6,7 @@
 -- It is one function with as few statements as can be, since they cost more than what they do: with `ack`, `let_keys_go`,
 -- `dispatch_keys` and two scans the same took 880 us of the server's time, of which 330 are left. The head is looked for in the
 -- snapshot of the statement that deletes the row before it, which may miss heads that have joined since; then it is looked for again.
--- So it is while anything at all is paused.
+-- So it is while anything at all is paused, and of a next one that does not wait: it follows in a run (_chapter).
 CREATE FUNCTION asyncjobs.finish_one(
     _runner bigint, _id bigint, _token bigint, _result text, _dropped text, _queue text, _types text[], _next_token bigint)
 RETURNS SETOF asyncjobs.answer LANGUAGE plpgsql
@@ -68,7 +68,8 @@ BEGIN
                 SELECT h.id FROM released AS r CROSS JOIN LATERAL (
                     SELECT w.id FROM asyncjobs.serialized_jobs AS w
                     WHERE w.serialization_key = r.serialization_key AND w.dispatched_at IS NULL AND w.place > r.place
-                    ORDER BY w.place LIMIT 1) AS h)
+                    ORDER BY w.place LIMIT 1) AS h
+                WHERE EXISTS (SELECT FROM asyncjobs.jobs AS n WHERE n.id = ANY (ARRAY[h.id]) AND n.status || '' = 'waiting'))
             RETURNING s.id)
         -- (A suspect is left to a scan: only that knows whether a runner may have one.)
         UPDATE asyncjobs.jobs AS j

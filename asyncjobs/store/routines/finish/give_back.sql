@@ -23,5 +23,6 @@ BEGIN
           FROM (SELECT u.id FROM unnest(_stray) WITH ORDINALITY AS u(id, number) ORDER BY u.number) AS o) AS p
     WHERE j.id = ANY (ARRAY[p.id])
     RETURNING j.id, j.queue;
+    PERFORM asyncjobs.wait_again(_stray);
     PERFORM asyncjobs.request_opening(_stray, true);
 END $$;

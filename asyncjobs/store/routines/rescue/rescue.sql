@@ -9,7 +9,7 @@ CREATE FUNCTION asyncjobs.rescue(
     OUT rescued bigint[],
     OUT dead bigint[],       -- of these, ended for good
     OUT cancelled bigint[],
-    OUT given_back bigint[], -- of runners that stopped by themselves; not among the rescued
+    OUT given_back bigint[], -- of runners that stopped by themselves, and what followed in runs; not among the rescued
     OUT queues text[],       -- of each job that became pending
     OUT suspects text[],     -- the queues of those that are suspects
     OUT types text[],        -- of the rescued, for the roll-ups
@@ -23,6 +23,7 @@ DECLARE
     _candidates bigint[];
     _tokens bigint[];
     _others bigint[];
+    _followers bigint[];
     _ids bigint[];
     _ending bigint[];
     _pending bigint[];
@@ -40,6 +41,8 @@ BEGIN
     SELECT g.others, g.given_back, g.pending INTO _ids, given_back, _pending FROM asyncjobs.give_back_of_stopped(_ids, _max_errors) AS g;
     SELECT array_agg(b.runner_id), array_agg(b.job_id) INTO _runners, _blamed FROM asyncjobs.blame(
         ARRAY(SELECT DISTINCT j.runner_id FROM asyncjobs.jobs AS j WHERE j.id = ANY (_ids))) AS b;
+    SELECT g.others, g.given_back INTO _ids, _followers FROM asyncjobs.give_back_followers(_ids, _runners, _blamed) AS g;
+    given_back := given_back || _followers;
     -- Jobs that end and thereby free a dedup key may have to wait for an enqueue that looks at it: each by itself, after all others.
     _ending := ARRAY(
         SELECT j.id FROM asyncjobs.jobs AS j
