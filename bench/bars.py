@@ -82,7 +82,8 @@ _HEAD = ("", "asyncjobs", "beside", "reached", "bar", "")
 def _peers(workload: str, case: str, figure: str, bars: Mapping[str, float], *, prefetch: bool = False) -> Iterator[Bar]:
     """Bars against others in the same case."""
     others = {
-        "best library": ANY, "best Python library": PYTHON, "graphile-worker": _GRAPHILE, "best other library": ANY - _GRAPHILE, "floor": _FLOOR,
+        "best library": ANY, "best Python library": PYTHON, "graphile-worker": _GRAPHILE, "best other library": ANY - _GRAPHILE,
+        "floor": _FLOOR,
     }  # fmt: skip
     ours = Cell(workload, case, figure, frozenset({PREFETCHING.name if prefetch else OURS.name}))
     for beside, bar in bars.items():
