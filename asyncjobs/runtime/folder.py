@@ -23,7 +23,7 @@ from asyncjobs.runtime.set_aside import SetAside
 from asyncjobs.runtime.wakes import Wakes
 from asyncjobs.store import finding, serialized, workflows
 from asyncjobs.store.database import Link
-from asyncjobs.store.failures import is_lock_timeout, is_refused
+from asyncjobs.store.failures import is_lock_timeout
 from asyncjobs.telemetry.events import Events
 
 _PAGE: Final = 2_000
@@ -64,15 +64,13 @@ class Folder:
         tries = 0
         await self._gates.due(partial(self._fold_only, link))
         for _ in range(_MOST):
-            try:
-                fold = await workflows.fold(link, aside=self._gates.rows)
-            except Exception as error:
-                if not is_refused(error):
-                    raise
-                gates = await workflows.left_over_gates(link, aside=self._gates.rows)
-                if not gates:
-                    raise
-                await self._gates.whole(gates, partial(self._fold_only, link))
+            aside = self._gates.rows
+            fold = await self._gates.unless_refused(
+                workflows.fold(link, aside=aside),
+                partial(workflows.left_over_gates, link, aside=aside),
+                partial(self._fold_only, link),
+            )
+            if fold is None:
                 continue
             self._tell(fold)
             if fold.gates:

@@ -49,7 +49,6 @@ from asyncjobs.runtime.set_aside import SetAside
 from asyncjobs.runtime.verifier import Verifier
 from asyncjobs.runtime.wakes import Wakes
 from asyncjobs.store import serialized
-from asyncjobs.store.failures import is_refused
 from asyncjobs.store.pool import Pool
 from asyncjobs.telemetry.events import DatabaseFailed, Events, KeysAdvanced
 
@@ -110,19 +109,13 @@ class Advancer:
 
     async def _advance_all(self) -> None:
         """Keys that were refused before go by themselves; a batch that is refused goes by halves."""
-        for key in self._batch.keys() & {*self.aside.rows}:
+        refused = {*self.aside.rows}
+        for key in self._batch.keys() & refused:
             await self.aside.whole([key], self._advance_only)
-        others = [key for key in self._batch if key not in {*self.aside.rows}]
-        try:
-            await self._advance_only(others)
-        except Exception as error:
-            if not is_refused(error):
-                raise
-            await self.aside.whole(others, self._advance_only)
+        await self.aside.whole([key for key in self._batch if key not in refused], self._advance_only)
 
     async def _advance_only(self, keys: list[str]) -> None:
-        if keys:
-            await self._advance({key: self._batch[key] for key in keys})
+        await self._advance({key: self._batch[key] for key in keys})
 
     async def _advance(self, batch: Mapping[str, DueKey]) -> None:
         if points.active:

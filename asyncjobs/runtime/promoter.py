@@ -36,6 +36,7 @@ within 0.1 s of its instant, plus what a pass takes; where a hint is lost, at th
 import math
 from collections.abc import Callable
 from datetime import datetime
+from functools import partial
 from typing import ClassVar
 
 from asyncjobs.model.scan import COST_RATIO
@@ -46,7 +47,6 @@ from asyncjobs.runtime.set_aside import SetAside
 from asyncjobs.runtime.wakes import Wakes
 from asyncjobs.store import due
 from asyncjobs.store.database import Link
-from asyncjobs.store.failures import is_refused
 from asyncjobs.telemetry.events import Events, JobsPromoted
 
 #: After a pass that skipped what others hold.
@@ -89,15 +89,16 @@ class Promoter(Duty):
         """Promote what is due; returns the seconds until something is due again."""
         since = None if self._monotonic() >= self._front_at else self._reached_at
         await self._aside.due(self._promote_only)
-        await self._keys_aside.due(self._join_only)
-        try:
-            promoted, reached = await due.promote(
-                self.turn.guard(self._link), self._batch, since=since, blocked=self._keys_aside.rows, aside=self._aside.rows
-            )
-        except Exception as error:
-            if not is_refused(error):
-                raise
-            return await self._find_refused(since, error)
+        await self._keys_aside.due(partial(self._join, blocked=[]))
+        aside = self._aside.rows
+        answer = await self._aside.unless_refused(
+            due.promote(self.turn.guard(self._link), self._batch, since=since, blocked=self._keys_aside.rows, aside=aside),
+            partial(due.due_ids, self._link, self._batch, since=since, aside=aside),
+            self._promote_only,
+        )
+        if answer is None:
+            return _FIRST_LOOK_SECONDS
+        promoted, reached = answer
         if since is None:
             self._front_at = self._monotonic() + COST_RATIO * reached.scan_seconds
         self._reached_at = reached.at
@@ -121,12 +122,7 @@ class Promoter(Duty):
         """Whether the jobs of a key were left, since it or they are locked."""
         blocked: list[str] = []
         while keys:
-            try:
-                blocked += await self._join(keys)
-            except Exception as error:
-                if not is_refused(error):
-                    raise
-                blocked += await self._keys_aside.whole(keys, self._join_only)
+            blocked += await self._keys_aside.whole(keys, partial(self._join, blocked=blocked))
             more, _ = await due.promote(
                 self.turn.guard(self._link), self._batch, since=since, blocked=[*blocked, *self._keys_aside.rows],
                 aside=self._aside.rows,
@@ -135,28 +131,21 @@ class Promoter(Duty):
             keys = more.keys
         return bool(blocked)
 
-    async def _join(self, keys: list[str]) -> list[str]:
-        """Let the due jobs of these keys join their lines; the keys that have to be left."""
+    async def _join(self, keys: list[str], blocked: list[str]) -> None:
+        """Let the due jobs of these keys join their lines. Those that have to be left are added to `blocked`."""
         joined = await due.promote_keyed(self.turn.guard(self._link), keys, self._batch)
-        if joined is None:
-            return keys if len(keys) == 1 else [left for key in keys for left in await self._join([key])]
-        self._tell(joined)
-        return [] if joined.count or joined.expired else keys
-
-    async def _join_only(self, keys: list[str]) -> None:
-        await self._join(keys)
+        if joined is not None:
+            self._tell(joined)
+        elif len(keys) > 1:
+            for key in keys:
+                await self._join([key], blocked)
+            return
+        if joined is None or not (joined.count or joined.expired):
+            blocked += keys
 
     async def _promote_only(self, ids: list[int]) -> None:
         promoted, _ = await due.promote(self.turn.guard(self._link), len(ids), only=ids)
         self._tell(promoted)
-
-    async def _find_refused(self, since: datetime | None, error: Exception) -> float:
-        """A batch was refused: do what can be done of it. The next pass goes on soon. The error, if it is none of these rows'."""
-        ids = await due.due_ids(self._link, self._batch, since=since, aside=self._aside.rows)
-        if not ids:
-            raise error
-        await self._aside.whole(ids, self._promote_only)
-        return _FIRST_LOOK_SECONDS
 
     @property
     def refused(self) -> int:

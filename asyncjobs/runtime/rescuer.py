@@ -23,6 +23,7 @@ ending their attempts in time). One that dies between 3 and 4 leaves pending job
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import ClassVar, Final
 
 from asyncjobs.model.liveness import DeadRunner, Liveness
@@ -33,7 +34,6 @@ from asyncjobs.runtime.set_aside import SetAside
 from asyncjobs.runtime.wakes import Wakes
 from asyncjobs.store import runners
 from asyncjobs.store.database import Link
-from asyncjobs.store.failures import is_refused
 from asyncjobs.telemetry.events import Events, JobsGivenBack, JobsRescued, RunnerDied
 
 #: Of a runner that is alone, so many intervals are between two looks.
@@ -89,15 +89,12 @@ class Rescuer(Duty):
             return None
         await self._set_aside.due(self._rescue_only)
         aside = self._set_aside.rows
-        try:
-            rescued = await runners.rescue(self.turn.guard(self._link), self._batch, max_errors=self._max_errors, aside=aside)
-        except Exception as error:
-            if not is_refused(error):
-                raise
-            ids = await runners.orphans(self._link, self._batch, aside=aside)
-            if not ids:
-                raise
-            await self._set_aside.whole(ids, self._rescue_only)
+        rescued = await self._set_aside.unless_refused(
+            runners.rescue(self.turn.guard(self._link), self._batch, max_errors=self._max_errors, aside=aside),
+            partial(runners.orphans, self._link, self._batch, aside=aside),
+            self._rescue_only,
+        )
+        if rescued is None:
             return _NEXT_SECONDS
         self._tell(rescued)
         return 0.0 if rescued.more else None

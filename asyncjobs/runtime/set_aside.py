@@ -24,6 +24,7 @@ from asyncjobs.store.failures import is_refused
 from asyncjobs.telemetry.events import Events, RowRefused
 
 K = TypeVar("K", bound=int | str)
+T = TypeVar("T")
 
 _LONGEST_SECONDS: Final = 30.0
 _MOST_STATEMENTS: Final = 60
@@ -58,6 +59,18 @@ class SetAside(Generic[K]):
     def due_seconds(self) -> float:
         """Until one of them is to be tried again."""
         return max(min((one.due_at for one in self._rows.values()), default=float("inf")) - time.monotonic(), 0.0)
+
+    async def unless_refused(
+        self, statement: Awaitable[T], rows: Callable[[], Awaitable[list[K]]], do: Callable[[list[K]], Awaitable[None]]
+    ) -> T | None:
+        """The answer of a statement that finds its rows itself. None: it was refused; they were found, and done as in `whole`."""
+        try:
+            return await statement
+        except Exception as error:
+            if not is_refused(error) or not (found := await rows()):
+                raise
+            await self.whole(found, do)
+            return None
 
     async def whole(self, rows: Sequence[K], do: Callable[[list[K]], Awaitable[None]]) -> list[K]:
         """Do it to all of these, as many at once as the database takes; returns those to which it was not done."""
