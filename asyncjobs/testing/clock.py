@@ -4,8 +4,8 @@ SQL reads time only through the schema's function `clock()`. A `MovableClock` re
 dead letters, dedup keys and schedules follow, whichever process asks. Timers in processes do not: the runners of the app that the
 clock was made for are woken after a move, whatever else waits is yours to wake. Within `in_memory` it is the clock of the memory.
 
-A transaction that has begun keeps its instant, as with the real clock: what it judges in one statement and stamps in the next is of
-one time, also where the clock was put back between the two.
+A transaction that has begun keeps its instant, as with the real clock: what it judges in one statement and stamps in the next is
+of one time, also where the clock was put back between the two.
 
 In a plain `def` test: `with MovableClock(jobs) as clock: clock.advance_sync(3600)`.
 """
