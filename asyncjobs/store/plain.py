@@ -32,8 +32,8 @@ _RARE: Final = attrgetter(*(name for name in _NAMES if name not in {"type", "que
 _USUAL: Final = _RARE(NewRow(type="", queue="", payload=""))
 _keys: Final = attrgetter("dedup_key", "serialization_key", "limit_key")
 
-#: What a list of payloads is cut at, since the server has all of one list in memory, in up to some thirty times of its size. No more
-#: than places lie apart (`place_seq`).
+#: What a list of payloads is cut at, since the server has all of one list in memory, in up to some thirty times of its size. No
+#: list is longer than places lie apart (`place_seq`).
 LIST: Final = 1_000
 _LIST_CHARACTERS: Final = 1 << 20
 
