@@ -368,6 +368,23 @@ async def test_ids_are_used_only_while_they_are_fresh_and_from_the_same_connecti
     await link.close()
 
 
+async def test_ids_are_taken_in_the_order_in_which_they_were_reserved(database: Database) -> None:
+    link = database.link("ids")
+    now = 100.0
+    ids = Ids(link, monotonic=lambda: now)
+    ids.put([1, 2])
+    ids.put([])
+    now += 0.6
+    ids.put([3, 4, 5])
+    ids.put_one(6)
+    assert ids.take(7) is None
+    assert (ids.take_one(), ids.take(3), ids.take_one()) == (1, [2, 3, 4], 5)
+    ids.put([7, 8])
+    now += 0.6  # those of the first call are older than a second now
+    assert (ids.take_one(), ids.take(2), ids.take_one()) == (6, [7, 8], None)
+    await link.close()
+
+
 async def test_ids_that_become_stale_while_more_are_reserved_are_replaced(database: Database) -> None:
     link = database.link("ids")
     now = 100.0
