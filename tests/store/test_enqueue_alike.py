@@ -200,7 +200,7 @@ async def test_an_id_that_another_job_has_makes_the_call_fail_as_one_to_be_made_
     ("rows", "begins"),
     [
         ([a_row()], "%INSERT INTO%.jobs (%VALUES%"),
-        ([a_row()] * 3, "%WITH alike AS%INSERT INTO%"),
+        ([a_row()] * 3, "%WITH due AS%INSERT INTO%"),
         ([a_row(), a_row(priority=1)], "%WITH written AS%INSERT INTO%"),
     ],
     ids=["one", "alike", "plain"],
