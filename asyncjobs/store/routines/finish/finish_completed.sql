@@ -25,8 +25,7 @@ BEGIN
             PERFORM asyncjobs.keep_order(_ids, _tokens, NULL, _followers);
         END IF;
         -- Looked up all at once, in the order of their ids. A token is one claim's alone, so it need not be looked for beside its id.
-        -- (Of one job there may be two attempts here, of which one was lost: a result is found by its token.) Tokens are sorted, so each is found
-        -- in few steps: of 250 outcomes `= ANY` made 31,000 comparisons, 3.4 % of the call.
+        -- (Of one job there may be two attempts here, of which one was lost: a result is found by its token.) By bisection: with `= ANY` 250 took 3.4 % more.
         WITH acked AS (
             UPDATE asyncjobs.jobs AS j
             SET status = 'completed', completed_at = _now, result = _results[width_bucket(j.claim_token, _tokens)]::jsonb,
