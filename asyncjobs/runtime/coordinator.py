@@ -83,6 +83,7 @@ LONGEST_LOOK_SECONDS: Final = 1.0
 #: For how long a scan that came back short vouches for it that nothing waits.
 QUIET_SECONDS: Final = 0.1
 
+_GENERAL: Final = (None,)
 _suspicion: Final = attrgetter("suspicion")
 _followers: Final = attrgetter("followers")
 
@@ -253,6 +254,8 @@ class Coordinator:
                 self._saw(scan, one, needs_look=needs_look)
                 for job in self.startable(one.jobs):
                     started += self._start_or_stock(job, scan, claim.taken)
+            if self.stock.without_slot > self.stock.most:
+                raise SlotsError(f"{self.queue} claimed more than may wait")
         finally:
             if self.stock.kept:
                 asyncio.get_running_loop().call_soon(self._fill_kept)
@@ -299,12 +302,13 @@ class Coordinator:
 
     def _start_or_stock(self, job: Claimed, scan: Scan, taken: dict[str | None, int]) -> bool:
         """Start it in a slot that was taken, or one that has become free since; else it waits for one. Whether it has a slot."""
-        stock = self.stock
-        may_wait = stock.most and not self._must_not_wait(job)
-        for name in (scan.lane, None, job.lane) if len(self.lanes) > 1 else (None,):
+        stock, lanes = self.stock, self.lanes
+        # (A suspect that waited would be on probation before it runs.)
+        may_wait = stock.most and not (job.suspicion or self._shared.turnstile.is_held(job))
+        for name in (scan.lane, None, job.lane) if len(lanes) > 1 else _GENERAL:
             if taken.get(name):
                 taken[name] -= 1
-            elif name not in self.lanes or not self.lanes[name].slots.take(1):
+            elif name not in lanes or not (lanes[name].slots.free and lanes[name].slots.take(1)):
                 continue
             if may_wait:
                 stock.add(job)
@@ -312,19 +316,15 @@ class Coordinator:
             else:
                 self.start(job, name)
             return True
-        if may_wait and stock.without_slot < stock.most:
+        if may_wait:
             stock.add(job)
             if job.start_by < self._expires_at:
                 self._plan_expiry(job.start_by)
-        elif not may_wait and self._must_not_wait(job):
+        elif job.suspicion or self._shared.turnstile.is_held(job):
             self._line.give_back([job])
         else:
             raise SlotsError(f"{self.queue} claimed more than it has slots for")
         return False
-
-    def _must_not_wait(self, job: Claimed) -> bool:
-        """(A suspect that waited would be on probation before it runs.)"""
-        return job.suspicion > 0 or self._shared.turnstile.is_held(job)
 
     def _fill_kept(self) -> None:
         """Fill the slots that were kept for what waits."""

@@ -346,14 +346,14 @@ async def test_only_a_scan_with_a_slot_may_bring_a_suspect() -> None:
         assert [(scan.has_slot, scan.limit) for scan in await harness.asks()] == [(False, 1)]
 
 
-async def test_more_jobs_than_it_asked_for_are_a_defect() -> None:
-    async with working(Queue(concurrency=1)) as harness:
+@pytest.mark.parametrize("prefetch", [0, 2])
+async def test_more_jobs_than_it_asked_for_are_a_defect(prefetch: int) -> None:
+    async with working(Queue(concurrency=1, prefetch=prefetch)) as harness:
         await harness.asks()
         harness.send()
+        jobs = [a_claimed(id=n, token=n) for n in range(prefetch + 2)]
         with pytest.raises(SlotsError, match="more than"):
-            harness.line.orders[-1].answered(
-                [Scanned([a_claimed(id=n, token=n) for n in (1, 2)], FRONT, False, None, 1, 0.0, 0.0)]
-            )
+            harness.line.orders[-1].answered([Scanned(jobs, FRONT, False, None, 1, 0.0, 0.0)])
 
 
 async def test_slots_of_attempts_that_end_at_once_are_asked_for_with_the_others() -> None:
