@@ -17,7 +17,8 @@ and nowhere else, but for the next job of a key, for which its actor takes a slo
    the line is, so that what is claimed for the slot goes with the outcome. What is claimed starts in the step in which the line
    has read it, and its coordinator goes on behind the first steps of these attempts: slots of those that end at once are asked
    for with the others. (Two calls would take turns with half of the slots each.) What is to wait here for a slot is asked for in
-   the very same step, so that the server has nothing to wait for.
+   the very same step, so that the server has nothing to wait for; so with `prefetch` what was claimed starts behind that
+   (`runtime/stock.py`, 9).
 4. Rows that are locked (another runner's claim, a verb, a stranger's transaction) are skipped, not absent, and nobody
    notifies when they are let go. So a scan that came back short is followed by a look whether anything is there that it would
    have taken: after 20 ms while other runners live, else after 0.2 s; one look for all scans of that time, since it costs less
@@ -82,6 +83,7 @@ LONGEST_LOOK_SECONDS: Final = 1.0
 #: For how long a scan that came back short vouches for it that nothing waits.
 QUIET_SECONDS: Final = 0.1
 
+_GENERAL: Final = (None,)
 _suspicion: Final = attrgetter("suspicion")
 _followers: Final = attrgetter("followers")
 
@@ -252,7 +254,11 @@ class Coordinator:
                 self._saw(scan, one, needs_look=needs_look)
                 for job in self.startable(one.jobs):
                     started += self._start_or_stock(job, scan, claim.taken)
+            if self.stock.without_slot > self.stock.most:
+                raise SlotsError(f"{self.queue} claimed more than may wait")
         finally:
+            if self.stock.kept:
+                asyncio.get_running_loop().call_soon(self._fill_kept)
             for name, slots in claim.taken.items():
                 self.lanes[name].is_asking = False
                 self.lanes[name].slots.give_back(slots)
@@ -295,22 +301,36 @@ class Coordinator:
         return any(lane.slots.free or self._room(lane) for lane in lanes)
 
     def _start_or_stock(self, job: Claimed, scan: Scan, taken: dict[str | None, int]) -> bool:
-        """Start it in a slot that was taken, or one that has become free since; else it waits for one. Whether it started."""
-        for name in (scan.lane, None, job.lane) if len(self.lanes) > 1 else (None,):
+        """Start it in a slot that was taken, or one that has become free since; else it waits for one. Whether it has a slot."""
+        stock, lanes = self.stock, self.lanes
+        # (A suspect that waited would be on probation before it runs.)
+        may_wait = stock.most and not (job.suspicion or self._shared.turnstile.is_held(job))
+        for name in (scan.lane, None, job.lane) if len(lanes) > 1 else _GENERAL:
             if taken.get(name):
                 taken[name] -= 1
-            elif name not in self.lanes or not self.lanes[name].slots.take(1):
+            elif name not in lanes or not (lanes[name].slots.free and lanes[name].slots.take(1)):
                 continue
-            self.start(job, name)
+            if may_wait:
+                stock.add(job)
+                stock.kept.append(name)
+            else:
+                self.start(job, name)
             return True
-        if job.suspicion or self._shared.turnstile.is_held(job):  # a suspect that waited would be on probation before it runs
+        if may_wait:
+            stock.add(job)
+            if job.start_by < self._expires_at:
+                self._plan_expiry(job.start_by)
+        elif job.suspicion or self._shared.turnstile.is_held(job):
             self._line.give_back([job])
-        elif len(self.stock) < self.stock.most:
-            self.stock.add(job)
-            self._watch_expiry([job])
         else:
             raise SlotsError(f"{self.queue} claimed more than it has slots for")
         return False
+
+    def _fill_kept(self) -> None:
+        """Fill the slots that were kept for what waits."""
+        kept, self.stock.kept = self.stock.kept, []
+        for name in kept:
+            self._pass_on(name)
 
     # Reasons to look.
 
@@ -469,11 +489,7 @@ class Coordinator:
         following = self._next_of_run(attempt, ack) if job.followers else None
         if following is not None:  # its key's next job is here: nobody needs to look for it
             ack = msgspec.structs.replace(ack, key_queue=None)
-        waited = self.stock.take(attempt.lane) if self.stock.most else None
-        if waited is not None:
-            self.start(waited, attempt.lane)
-        else:
-            self.lanes[attempt.lane].slots.give_back()
+        waited = self._pass_on(attempt.lane)
         if following is not None:
             self._start_if_free(following)
         if (job.workflow_id is not None and ack.is_final) or job.limit_key is not None or self._has_total:
@@ -491,6 +507,15 @@ class Coordinator:
             self._line.put(ack)
         if job.losses:
             shared.probation.ended(job)
+
+    def _pass_on(self, lane: str | None) -> Claimed | None:
+        """A slot is not used any more: it is the next one's that waits, which starts, or free."""
+        waited = self.stock.take(lane) if self.stock.most else None
+        if waited is not None:
+            self.start(waited, lane)
+        else:
+            self.lanes[lane].slots.give_back()
+        return waited
 
     def _next_of_run(self, attempt: Attempt, ack: Ack) -> Claimed | None:
         """The next of its key's line that was claimed with it: it waits for a slot now. Or these are given back."""

@@ -25,6 +25,8 @@ trips that cost; `prefetch` trades for them. What holds:
    calls, as long as each turn of the loop ends some (those that wait for nothing themselves). When half is gone the coordinator
    asks for what is missing, in the call that takes the outcomes along: with N=500 a statement then serves some 250 jobs. (If it
    asked as soon as one was missing, it would ask for what is missing before the line has gathered: 128 jobs a call.)
+9. What a claim brings for free slots lies here, too, for one step: its slots are kept for the first that wait, and are filled
+   when the line has sent what is asked for next. Whatever takes jobs back finds them here; a slot that none is left for is free.
 
 A crash between the claim and the start leaves what a crash during the attempt does: a processing row of a runner that is gone.
 """
@@ -35,7 +37,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sized
 from typing import Protocol
 
-import msgspec
+from msgspec.structs import force_setattr
 
 from asyncjobs.model.claim import Claimed
 
@@ -61,6 +63,7 @@ class Stock:
         self._lanes: dict[str, OrderedDict[int, None]] = {lane: OrderedDict() for lane in lanes}
         self._runs: dict[int, Run] = {}  # by identity
         self._behind = 0  # how many jobs these are
+        self.kept: list[str | None] = []  # slots, by lane, that are filled from here in the next step
         self._trusted = most  # how many of them may be asked for
 
     def __len__(self) -> int:
@@ -75,12 +78,17 @@ class Stock:
     @property
     def room(self) -> int:
         """How many are to be asked for: none as long as more than half of what may wait here does."""
-        return 0 if self.is_ample else max(self.most - len(self), 0)
+        return 0 if self.is_ample else max(self.most - self.without_slot, 0)
+
+    @property
+    def without_slot(self) -> int:
+        """How many wait for more than the slots that are kept for the first of them."""
+        return max(len(self) - len(self.kept), 0)
 
     @property
     def is_ample(self) -> bool:
         """Whether more than half of what may wait here does."""
-        return len(self) * 2 > self.most
+        return self.without_slot * 2 > self.most
 
     @property
     def ahead(self) -> int:
@@ -107,7 +115,8 @@ class Stock:
         if not line:
             return None
         job, since = self._remove(next(iter(line)))
-        return msgspec.structs.replace(job, started_epoch=job.started_epoch + time.monotonic() - since)
+        force_setattr(job, "started_epoch", job.started_epoch + time.monotonic() - since)  # a copy took 0.6 us
+        return job
 
     def take_if(self, condition: Callable[[Claimed], bool]) -> list[Claimed]:
         """Those of which this is true: they are not to start here."""

@@ -196,7 +196,7 @@ async def finish_completed(
     token_seq: int,
 ) -> Finished:  # fmt: skip
     """`finish` where every ack is of an attempt that completed, and there is at most one scan, for general slots."""
-    acks = sorted(acks, key=_by_id)
+    acks = sorted(acks, key=_token)
     outcomes = [*map(_outcome, acks)]
     has_results = outcomes.count(COMPLETED) < len(outcomes)
     priority, place = FRONT if scan is None else scan.start

@@ -31,6 +31,7 @@ class Keyed(Rig):
     def take(self, *jobs: Claimed) -> None:
         for job in self.coordinator.startable(jobs):
             self.coordinator._start_or_stock(job, self.scan, {})
+        self.coordinator._fill_kept()
 
     @property
     def scan(self) -> Any:

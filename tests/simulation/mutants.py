@@ -145,7 +145,7 @@ _FENCE = "AND j.claim_token = {} AND j.status = 'processing'"
 MUTANTS: tuple[Simulated, ...] = (
     Simulated("acks are not fenced", (
         Change("ack", _FENCE.format("o.token"), ""), Change("finish_one", _FENCE.format("_token"), ""),
-        Change("finish_completed", _FENCE.format("ANY (_tokens)"), ""),
+        Change("finish_completed", _FENCE.format("_tokens[width_bucket(j.claim_token, _tokens)]"), ""),
     ), needs=_frozen),
     # A frozen process's outcome arrives when its job runs elsewhere, under another token: it is completed there and then.
     Simulated("acks name no token", (

@@ -110,7 +110,8 @@ class Harness:
             self.send()
         found = []
         for scan, count in zip(scans, counts, strict=True):
-            claimed = [a_claimed(id=self.place + n, token=self.place + n, place=self.place + n) for n in range(1, count + 1)]
+            places = range(self.place + 1, self.place + count + 1)
+            claimed = [a_claimed(id=at, token=at, place=at, lane=scan.lane) for at in places]
             claimed = claimed if jobs is None else [*jobs]
             self.place += count
             last = max(((job.priority, job.place) for job in claimed if not job.suspicion), default=None)

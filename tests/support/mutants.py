@@ -50,7 +50,9 @@ async def mutate(connection: Connection, database: Database, mutant: Mutant) -> 
 
 ACK_NAMES_NO_TOKEN: Final = Change("ack", "AND j.claim_token = o.token", "")
 FINISH_ONE_NAMES_NO_TOKEN: Final = Change("finish_one", "AND j.claim_token = _token", "")
-FINISH_COMPLETED_NAMES_NO_TOKEN: Final = Change("finish_completed", "AND j.claim_token = ANY (_tokens)", "")
+FINISH_COMPLETED_NAMES_NO_TOKEN: Final = Change(
+    "finish_completed", "AND j.claim_token = _tokens[width_bucket(j.claim_token, _tokens)]", ""
+)
 KEYS_ARE_NOT_LOCKED: Final = Change("lock_keys", "PERFORM pg_advisory_xact_lock(", "PERFORM concat(")
 NO_SECOND_LOOK: Final = Change(
     "look_again", "RETURN (SELECT array_agg(d.id) FROM asyncjobs.dispatch_keys(_keys) AS d)", "RETURN NULL"

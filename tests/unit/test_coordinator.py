@@ -10,7 +10,7 @@ from asyncjobs.runtime.orders import Scanned
 from asyncjobs.runtime.slots import SlotsError
 from asyncjobs.settings import Lane, Queue
 from tests.support.claims import a_claimed
-from tests.support.coordinating import asked_for, working
+from tests.support.coordinating import Harness, asked_for, working
 
 FAST = {"fast": Lane(slots=1)}
 
@@ -105,6 +105,63 @@ async def test_what_was_claimed_ahead_starts_at_once_in_slots_that_became_free_m
         assert harness.running == []
         await harness.answer(1)
         assert (harness.running, len(harness.coordinator.stock)) == ([(4, None)], 0)
+
+
+async def _run_dry(harness: Harness) -> None:
+    """Of two slots and four that wait all have ended, while the next two were asked for."""
+    await harness.answer(6)
+    for job_id in range(1, 7):
+        await harness.end(job_id)
+    assert (asked_for(await harness.asks()), harness.running) == ([(None, 2)], [])
+
+
+async def test_what_is_to_wait_is_asked_for_before_what_was_claimed_starts() -> None:
+    async with working(Queue("q", concurrency=2, prefetch=4)) as harness:
+        await _run_dry(harness)
+        seen = list[list[tuple[int, str | None]]]()
+        harness.line.on_ask = lambda: seen.append(harness.running)
+        await harness.answer(2)
+        assert (seen, asked_for(await harness.asks()), harness.line.at_once[-1]) == ([[]], [(None, 4)], True)
+        assert (harness.running, len(harness.coordinator.stock), harness.free) == ([(7, None), (8, None)], 0, {None: 0})
+
+
+async def test_what_takes_jobs_back_takes_those_whose_slots_are_kept_and_these_are_free() -> None:
+    async with working(Queue("q", concurrency=2, prefetch=4)) as harness:
+        await _run_dry(harness)
+        harness.line.on_ask = lambda: harness.coordinator.give_back_waiting(lambda job: job.id == 7)
+        await harness.answer(2)
+        assert (harness.line.given_back, harness.running, harness.free) == ([7], [(8, None)], {None: 1})
+
+
+async def test_stop_gives_back_what_slots_are_kept_for() -> None:
+    async with working(Queue("q", concurrency=2, prefetch=4)) as harness:
+        await _run_dry(harness)
+        harness.line.on_ask = harness.coordinator.stop
+        await harness.answer(2)
+        assert (harness.line.given_back, harness.running) == ([7, 8], [])
+        await harness.fail()
+        assert harness.free == {None: 2}
+
+
+async def test_slot_of_an_attempt_that_ends_meanwhile_is_the_first_ones_and_those_that_are_kept_are_the_next_ones() -> None:
+    async with working(Queue("q", concurrency=2, prefetch=4)) as harness:
+        await harness.answer(6)
+        for job_id in (1, 2, 3, 4, 5):
+            await harness.end(job_id)
+        assert (asked_for(await harness.asks()), harness.running) == ([(None, 2)], [(6, None)])
+        harness.line.on_ask = lambda: harness.ends(6)
+        await harness.answer(2)
+        assert (harness.running, len(harness.coordinator.stock), harness.free) == ([(7, None), (8, None)], 0, {None: 0})
+
+
+async def test_suspect_and_what_a_breaker_holds_start_at_once_where_others_wait_for_a_step() -> None:
+    async with working(Queue("q", concurrency=2, prefetch=4)) as harness:
+        await _run_dry(harness)
+        harness.held.add("guarded")
+        seen = list[list[tuple[int, str | None]]]()
+        harness.line.on_ask = lambda: seen.append(harness.running)
+        await harness.answer(2, jobs=[a_claimed(id=7, token=7, suspicion=1), a_claimed(id=8, token=8, type="guarded")])
+        assert (seen, harness.running) == ([[(7, None), (8, None)]], [(7, None), (8, None)])
 
 
 async def test_nothing_is_prefetched_for_general_slots_that_there_are_none_of() -> None:
@@ -289,14 +346,14 @@ async def test_only_a_scan_with_a_slot_may_bring_a_suspect() -> None:
         assert [(scan.has_slot, scan.limit) for scan in await harness.asks()] == [(False, 1)]
 
 
-async def test_more_jobs_than_it_asked_for_are_a_defect() -> None:
-    async with working(Queue(concurrency=1)) as harness:
+@pytest.mark.parametrize("prefetch", [0, 2])
+async def test_more_jobs_than_it_asked_for_are_a_defect(prefetch: int) -> None:
+    async with working(Queue(concurrency=1, prefetch=prefetch)) as harness:
         await harness.asks()
         harness.send()
+        jobs = [a_claimed(id=n, token=n) for n in range(prefetch + 2)]
         with pytest.raises(SlotsError, match="more than"):
-            harness.line.orders[-1].answered(
-                [Scanned([a_claimed(id=n, token=n) for n in (1, 2)], FRONT, False, None, 1, 0.0, 0.0)]
-            )
+            harness.line.orders[-1].answered([Scanned(jobs, FRONT, False, None, 1, 0.0, 0.0)])
 
 
 async def test_slots_of_attempts_that_end_at_once_are_asked_for_with_the_others() -> None:

@@ -1,6 +1,7 @@
--- finish for outcomes that are all completions, and at most one scan: for general slots (`_limit` of them; 0: no scan), without
--- probes. The rows of the answer are those of `finish`. With pauses, with suspects if `_suspects` asks for these, too, or where jobs with limits
--- and without wait, the scan is left to `finish`. `_followers`: what was claimed in a run (_chapter).
+-- finish for outcomes that are all completions, in the order of their tokens (rows are locked in that of their ids), and at most one scan: for
+-- general slots (`_limit` of them; 0: no scan), without probes. The rows of the answer are those of `finish`. With pauses, with suspects if
+-- `_suspects` asks for these, too, or where jobs with limits and without wait, the scan is left to `finish`. `_followers`: what was claimed in a
+-- run (_chapter).
 CREATE FUNCTION asyncjobs.finish_completed(
     _runner bigint, _ids bigint[], _tokens bigint[], _results text[], _dropped text[],
     _queue text, _limit integer, _slots integer, _from_priority integer, _from_place bigint, _types text[], _suspects boolean, _token_base bigint,
@@ -24,13 +25,13 @@ BEGIN
             PERFORM asyncjobs.keep_order(_ids, _tokens, NULL, _followers);
         END IF;
         -- Looked up all at once, in the order of their ids. A token is one claim's alone, so it need not be looked for beside its id.
-        -- (Of one job there may be two attempts here, of which one was lost: a result is found by its token.)
+        -- (Of one job there may be two attempts here, of which one was lost: a result is found by its token.) By bisection: with `= ANY` 250 took 3.4 % more.
         WITH acked AS (
             UPDATE asyncjobs.jobs AS j
-            SET status = 'completed', completed_at = _now, result = _results[array_position(_tokens, j.claim_token)]::jsonb,
-                result_dropped = _dropped[array_position(_tokens, j.claim_token)], error_message = NULL, runner_id = NULL,
+            SET status = 'completed', completed_at = _now, result = _results[width_bucket(j.claim_token, _tokens)]::jsonb,
+                result_dropped = _dropped[width_bucket(j.claim_token, _tokens)], error_message = NULL, runner_id = NULL,
                 updated_at = _now
-            WHERE j.id = ANY (_ids) AND j.claim_token = ANY (_tokens) AND j.status = 'processing'
+            WHERE j.id = ANY (_ids) AND j.claim_token = _tokens[width_bucket(j.claim_token, _tokens)] AND j.status = 'processing'
             RETURNING j.id, j.claim_token, j.dedup_key, j.serialization_key, j.workflow_id, j.limit_key)
         SELECT array_agg(a.claim_token), array_agg(a.id) FILTER (WHERE a.dedup_key IS NOT NULL),
             array_agg(a.id) FILTER (WHERE a.serialization_key IS NOT NULL), array_agg(a.id) FILTER (WHERE a.workflow_id IS NOT NULL),
