@@ -32,6 +32,7 @@ class Woken(Protocol):
 
     def answers_for(self, queue: str, type: str, version: int) -> bool:
         """Whether it claims a job of the queue that is pending now, and answers for it: then nobody else need be told."""
+        ...
 
     def hear_queue(self, queue: str, lot: Lot | None, *, front: bool, is_own: bool) -> None:
         """The same, as a notification says, which this process (`is_own`) or another has sent; without a lot all are called."""
