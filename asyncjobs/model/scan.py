@@ -13,6 +13,10 @@ The scans of a queue that has ageing take jobs by age (`store/routines/finish/pi
 
 A start belongs to one scan (a queue, or one lane of it) and moves only when that scan was filled. A hint is served by the answer
 of a scan that began at the front after it was given: a call that fails has served nobody.
+
+A scan that came back short has seen everything together with the full ones before it, each of which began where the one before
+had ended, back to the front. All that was pending when the first of these was sent is seen, so no scan from the front has to
+follow for that. What became pending later, with a place before their ends, was not.
 """
 
 from typing import Final
@@ -27,7 +31,7 @@ COST_RATIO: Final = 20.0
 class ScanStart:
     """The start of one scan. Not thread-safe: it belongs to its coordinator."""
 
-    __slots__ = ("_front", "_front_at", "_front_cost", "_hints", "_served", "_serving", "_start")
+    __slots__ = ("_front", "_front_at", "_front_call", "_front_cost", "_hints", "_served", "_serving", "_start")
 
     def __init__(self, ageing_seconds: float | None = None) -> None:
         #: Where the front is; that of a scan by age is all that there is.
@@ -38,6 +42,7 @@ class ScanStart:
         self._served = 0
         self._front_at = float("-inf")
         self._front_cost = 0.0
+        self._front_call = 0  # the number of the call of the last scan from the front
 
     def hint(self) -> None:
         """Start the next scan at the front."""
@@ -51,11 +56,18 @@ class ScanStart:
             return self._front
         return self._start
 
-    def made(self, start: tuple[int, int], *, full: bool, last: tuple[int, int] | None, at: float, seconds: float) -> None:
-        """The scan that began at `at` and took `seconds`: whether it was filled, and the last row it returned."""
+    def made(
+        self, start: tuple[int, int], *, full: bool, last: tuple[int, int] | None, call: int, at: float, seconds: float
+    ) -> tuple[int, float] | None:
+        """The scan of this call, that began at `at` and took `seconds`: whether it was filled, and the last row it returned.
+
+        The call, and the instant, before which all that became pending has been seen; None: this scan was not the last of it.
+        """
         if is_front(start):
             self._front_at, self._front_cost, self._served = at, seconds, self._serving
+            self._front_call = call
         self._start = last if full and last is not None and self._front == FRONT else self._front
+        return None if full else (self._front_call, self._front_at)
 
     @property
     def front(self) -> tuple[int, int]:

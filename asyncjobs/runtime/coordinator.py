@@ -8,8 +8,8 @@ and nowhere else, but for the next job of a key, for which its actor takes a slo
 1. It asks for exactly the free slots: a scan per lane with free slots of its own, and one for the general slots; to that one
    comes what is missing of `prefetch` when half of it is gone: jobs that wait here for a slot (`runtime/stock.py`).
 2. Every reason to look (a notification, an enqueue of this process, a due job, the time-out) notes how many calls of the line
-   had been sent, for each lane. A lane has seen it when a scan of a later call came back short, and had started at the front.
-   Until then it is hungry: whatever happens while its scan waits, or is under way, leaves it so. A flag that is cleared when the
+   had been sent, for each lane. A lane has seen it when a scan of a later call came back short, and had started at the front, or
+   full scans of later calls, of which the first had, lead up to where it started (`model/scan.py`). Until then it is hungry: whatever happens while its scan waits, or is under way, leaves it so. A flag that is cleared when the
    answer arrives would forget exactly that.
 3. A freed slot is no reason by itself: when the last scan came back short, nothing was there. But the end of a workflow's
    member is one: it may make others pending in the call that writes it, and these start there. And a hungry lane asks again at
@@ -259,7 +259,7 @@ class Coordinator:
             if self._budget is not None:
                 self._budget.started(started)
                 self._budget.give_back(sum(scan.limit for scan in claim.scans) - started)
-            self._herd.end(claim.answers_for, found, can_claim=self._can_claim())
+            self._herd.end(claim.answers_for, found, is_seen=not self._is_hungry, can_claim=self._can_claim())
             self._has_answer.set()
         if self.stock.most and found and not self.is_stopped:
             lanes = self._hungry()
@@ -277,11 +277,13 @@ class Coordinator:
 
     def _saw(self, scan: Scan, found: Scanned, *, needs_look: bool) -> None:
         lane = self.lanes[scan.lane]
-        lane.start.made(found.start, full=found.is_full, last=found.last, at=found.sent_at, seconds=found.seconds)
-        if not found.is_full and is_front(found.start):
-            lane.seen = found.call
+        seen = lane.start.made(
+            found.start, full=found.is_full, last=found.last, call=found.call, at=found.sent_at, seconds=found.seconds
+        )
+        if seen is not None:
+            lane.seen, seen_at = seen
             if lane is self.general:
-                self._short_at = found.sent_at
+                self._short_at = seen_at
             if needs_look:
                 self._short.add(lane.name)
                 self._skipped_at = found.sent_at

@@ -104,10 +104,10 @@ class Herd:
         told, self.told = self.told, 0.0
         return told
 
-    def end(self, told: float, found: Sequence[Scanned], *, can_claim: bool) -> None:
-        """That claim has found this (nothing: it was not answered)."""
+    def end(self, told: float, found: Sequence[Scanned], *, is_seen: bool, can_claim: bool) -> None:
+        """That claim has found this (nothing: it was not answered). `is_seen`: with it, every reason to look has been."""
         claimed = sum(len(one.jobs) for one in found)
-        if not found or any(one.is_full or not is_front(one.start) for one in found):
+        if not is_seen and (not found or any(one.is_full or not is_front(one.start) for one in found)):
             self.told += max(told - claimed, 0.0)
         if can_claim or not self.told:
             return
