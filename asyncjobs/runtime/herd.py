@@ -38,7 +38,6 @@ from math import inf
 from typing import Final
 
 from asyncjobs.model.chance import CHANCE
-from asyncjobs.model.claim import is_front
 from asyncjobs.model.peers import Lot
 from asyncjobs.runtime.orders import Scanned
 
@@ -105,9 +104,9 @@ class Herd:
         return told
 
     def end(self, told: float, found: Sequence[Scanned], *, is_seen: bool, can_claim: bool) -> None:
-        """That claim has found this (nothing: it was not answered). `is_seen`: with it, every reason to look has been."""
+        """That claim has found this. `is_seen`: with it, all that was told of before it has been seen."""
         claimed = sum(len(one.jobs) for one in found)
-        if not is_seen and (not found or any(one.is_full or not is_front(one.start) for one in found)):
+        if not is_seen:
             self.told += max(told - claimed, 0.0)
         if can_claim or not self.told:
             return
