@@ -25,15 +25,17 @@ What has a place before the floor came late: it waits for a visit to the front. 
 * the scan of the poll (P6).
 
 So a transaction that commits within a second of its enqueue waits for nothing, and a longer one for a look. Retries, snoozes,
-promotions, next heads, rescues and what is given back draw a new place when they become pending, so they come behind the floor.
-What is resumed has its old one, and a hint. A better priority has a hint, or (next heads, members of workflows) waits once for a
-look, and from then on the floor is of that priority. Suspects and jobs with a limit are found whatever the start. The scans of a
-queue that has ageing take jobs by age (`store/routines/finish/pick_aged.sql`), and always start at the front.
+promotions, next heads, rescues, what is given back and what is resumed draw a new place when they become pending, so they come
+behind the floor. A better priority has a hint, or (a next head, what was rescued or given back) waits once for a look, and from
+then on the floor is of that priority. A member of a workflow that is released has the place that it got when it was blocked: once
+a scan has brought a member, its floor is before all priorities that are in use. Suspects and jobs with a limit are found whatever
+the start. The scans of a queue that has ageing take jobs by age (`store/routines/finish/pick_aged.sql`), and always start at the
+front.
 """
 
 from typing import Final
 
-from asyncjobs.model.claim import AGED, FRONT
+from asyncjobs.model.claim import AGED, FRONT, Claimed
 from asyncjobs.model.new_row import ORDINARY_PRIORITY
 
 _LEAST_SECONDS: Final = 0.1
@@ -42,6 +44,11 @@ COST_RATIO: Final = 20.0
 #: For so long at least a job must have been claimed whose place is the floor. (The last of those that see to it that called
 #: runners were there looks after 0.7 s: `runtime/herd.py`.)
 LATE_SECONDS: Final = 1.0
+
+
+def floor_priority(job: Claimed) -> int:
+    """Of which priority at most the floor of a scan is that has brought this one."""
+    return job.priority if job.workflow_id is None else FRONT[0]
 
 
 class ScanStart:
@@ -91,7 +98,7 @@ class ScanStart:
         at: float,
         seconds: float,
     ) -> tuple[int, float] | None:
-        """The scan of this call, that began at `at` and took `seconds`: whether it was filled, its last row, its best priority.
+        """The scan of this call, that began at `at` and took `seconds`: whether it was filled, its last row, the best priority.
 
         The call, and the instant, before which all that became pending has been seen; None: this scan was not the last of it.
         """
@@ -111,7 +118,7 @@ class ScanStart:
 
     def look_in(self, now: float) -> float:
         """In how many seconds a look may start at the front."""
-        return 0.0 if self._floor is None else self._look_at - now
+        return self._look_at - now
 
     def look(self, now: float, *, from_front: bool) -> tuple[int, int]:
         """Where a look for what scans have skipped starts: at the front if that is wanted, and it may."""

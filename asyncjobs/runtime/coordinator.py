@@ -56,7 +56,7 @@ import msgspec
 from asyncjobs.model.claim import FRONT, Ack, Claimed, Scan
 from asyncjobs.model.new_row import ORDINARY_PRIORITY
 from asyncjobs.model.peers import Lot
-from asyncjobs.model.scan import ScanStart
+from asyncjobs.model.scan import ScanStart, floor_priority
 from asyncjobs.runtime.alarm import Alarm
 from asyncjobs.runtime.attempt import Attempt, Surroundings
 from asyncjobs.runtime.attempts import Attempts
@@ -85,7 +85,6 @@ LONGEST_LOOK_SECONDS: Final = 1.0
 #: For how long a scan that came back short vouches for it that nothing waits.
 QUIET_SECONDS: Final = 0.1
 
-_priority: Final = attrgetter("priority")
 _suspicion: Final = attrgetter("suspicion")
 _followers: Final = attrgetter("followers")
 
@@ -286,9 +285,10 @@ class Coordinator:
     def _saw(self, scan: Scan, found: Scanned, *, needs_look: bool, misses: bool) -> bool:
         """Whether with this scan all that was told of before it has been seen. `misses`: its claim should have found more."""
         lane = self.lanes[scan.lane]
+        best = min(map(floor_priority, found.jobs), default=ORDINARY_PRIORITY)
         seen = lane.start.made(
-            found.start, full=found.is_full, last=found.last, priority=min(map(_priority, found.jobs), default=ORDINARY_PRIORITY),
-            call=found.call, at=found.sent_at, seconds=found.seconds,
+            found.start, full=found.is_full, last=found.last, priority=best, call=found.call, at=found.sent_at,
+            seconds=found.seconds,
         )  # fmt: skip
         if seen is None:
             return False
@@ -416,12 +416,11 @@ class Coordinator:
     def _plan_look(self) -> None:
         if not self._is_look_planned:
             self._is_look_planned = True
-            first = SECOND_LOOK_SECONDS if self._shared.others() else LONELY_LOOK_SECONDS
-            asyncio.get_running_loop().call_later(max(self._look_seconds or first, self._front_in()), self._look)
-
-    def _front_in(self) -> float:
-        now = time.monotonic()
-        return max((self.lanes[name].start.look_in(now) for name, from_front in self._short.items() if from_front), default=0.0)
+            now, wanting = time.monotonic(), [self.lanes[name].start for name, wants in self._short.items() if wants]
+            late = [start for start in wanting if start.floor > start.front]
+            first = SECOND_LOOK_SECONDS if late or self._shared.others() else LONELY_LOOK_SECONDS
+            wait = max((start.look_in(now) for start in late), default=0.0)
+            asyncio.get_running_loop().call_later(max(self._look_seconds or first, wait), self._look)
 
     def _look(self) -> None:
         self._is_look_due = not self.is_stopped and bool(self._short)

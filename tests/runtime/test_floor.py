@@ -150,6 +150,17 @@ async def test_worse_priority_waits_for_nothing(rig: AtWork) -> None:
     assert rig.coordinators[0].general.start.floor[0] == 100, "places of worse ones say that nothing ordinary waited then"
 
 
+async def test_released_member_of_a_workflow_waits_for_nothing_once_the_scan_has_brought_a_member(rig: AtWork) -> None:
+    await run(rig, 3, workflow_id=1)
+    await rest(rig)
+    await run(rig, 2)
+    [released] = await rig.enqueue(place=0, workflow_id=1)
+    made = scans(rig)
+    rig.wake()
+    assert await rig.wait_running(1) == [released]
+    assert scans(rig) == made + 1
+
+
 async def test_suspect_waits_for_nothing(rig: AtWork) -> None:
     [suspect] = await rig.enqueue(place=0, **SUSPECT)
     made = scans(rig)
@@ -173,9 +184,9 @@ async def test_row_that_is_locked_keeps_the_floor_at_the_front_and_is_found_when
     await other.close()
 
 
-async def test_what_was_paused_has_its_place_and_a_hint(connection: Connection, rig: AtWork) -> None:
-    old = await rig.enqueue(30, status="paused", place=0)
-    await connection.execute("UPDATE asyncjobs.jobs SET status = 'pending', place = id - 1000000 WHERE status = 'paused'")
+async def test_any_number_with_old_places_is_found_after_a_hint(connection: Connection, rig: AtWork) -> None:
+    old = await rig.enqueue(30)
+    await connection.execute("UPDATE asyncjobs.jobs SET place = id - 1000000 WHERE status = 'pending'")
     rig.wake(front=True)
     for job_id in old:
         await starts(rig, job_id)

@@ -175,7 +175,7 @@ def test_looks_start_at_the_front_if_that_is_wanted_and_takes_a_twentieth_of_the
 def test_look_that_found_something_leaves_no_floor_for_a_second() -> None:
     start = rested((0.0, (100, 7)), (1.0, (100, 8)))
     start.looked((100, 7), found=True, at=1.5, seconds=0.001)
-    assert (start.next(1.5), start.look(1.5, from_front=False), start.look_in(1.5)) == (FRONT, FRONT, 0.0)
+    assert (start.next(1.5), start.look(1.5, from_front=False)) == (FRONT, FRONT)
     for at in (2.0, 2.9):
         start.made(FRONT, full=False, last=(100, 20), priority=100, call=2, at=at, seconds=0.01)
         assert start.next(at) == FRONT
