@@ -124,7 +124,7 @@ BARS: tuple[Bar, ...] = (
     Bar(Cell("W14", "one key, 5 ms", "jobs a round trip"), 0.8),
     Bar(Cell("W15", "run, concurrency 50", "transactions"), 0.05),
     Bar(Cell("W15", "run, concurrency 50", "statements"), 0.1),
-    *_peers("W15", "run, concurrency 50", "WAL bytes", {"graphile-worker": 1.5, "best Python library": 1}),
+    *_peers("W15", "run, concurrency 50", "WAL bytes", {"graphile-worker": 1.3, "best Python library": 1}),
     *_peers("W15", "run, concurrency 50", "dead rows", {"best library": 1}),
     _own(Cell("W16", "8 processes", "jobs/s"), 0.85, "W16", "2 processes"),
     _own(Cell("W16", "100 queues", "jobs/s"), 0.8, "W16", "1 queues"),

@@ -8,23 +8,29 @@ from bench.programs import BATCHING, PREFETCHING, Contender
 
 WORKLOADS = "W15"
 
+#: Of all contenders at the first, of our own at the others, too: so many jobs are claimed by a call, and written by one.
+_CONCURRENCY = (50, 1, 10, 250)
+
 
 async def ask(lab: Lab) -> None:
     many, some = lab.size(20_000, 200), lab.size(5_000, 100)
 
-    async def run(contender: Contender) -> Mapping[str, float]:
-        jobs = contender.some(many)
-        return await _spent(lab, contender, jobs, {"do": "fill", "count": jobs})
-
     async def enqueue(contender: Contender) -> Mapping[str, float]:
         return await _spent(lab, contender, some)
 
-    await lab.compare("W15", "run, concurrency 50", run)
+    for slots in _CONCURRENCY:
+
+        async def run(contender: Contender, slots: int = slots) -> Mapping[str, float]:
+            jobs = contender.some(many)
+            return await _spent(lab, contender, jobs, {"do": "fill", "count": jobs}, slots=slots)
+
+        among = None if slots == _CONCURRENCY[0] else [one for one in lab.contenders if one.is_own]
+        await lab.compare("W15", f"run, concurrency {slots}", run, among)
     alike = (PREFETCHING, BATCHING)  # they enqueue like ours and the floor
     await lab.compare("W15", "enqueue, 50 in flight", enqueue, [one for one in lab.contenders if one not in alike])
 
 
-async def _spent(lab: Lab, contender: Contender, count: int, *filling: Mapping[str, Any]) -> Mapping[str, float]:
+async def _spent(lab: Lab, contender: Contender, count: int, *filling: Mapping[str, Any], slots: int = 0) -> Mapping[str, float]:
     """A job: run what was filled in, or enqueue."""
     async with lab.database(contender, *filling) as dsn:
         counters = lab.counters(dsn)
@@ -32,7 +38,7 @@ async def _spent(lab: Lab, contender: Contender, count: int, *filling: Mapping[s
         async with lab.started(contender, dsn) as program:
             began = program.usage.cpu_seconds()
             if filling:
-                await program.ask("work", concurrency=50)
+                await program.ask("work", concurrency=slots)
                 await lab.until([program], count)
                 await program.ask("stop")
             else:
