@@ -20,11 +20,6 @@ FRONT: Final = (-32768, -1)
 AGED: Final = -32769
 
 
-def is_front(start: tuple[int, int]) -> bool:
-    """Whether a scan that starts there, and comes back short, has seen everything."""
-    return start <= FRONT
-
-
 _1970: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -40,6 +35,7 @@ class Scan(msgspec.Struct, frozen=True):
     )
 
     ahead: int = 0  # of what is left of `limit`, how many followers of heads it may bring (`runtime/followers.py`)
+    is_ahead: bool = False  # whether it starts where a full one ended, and not where a scan starts that is to see everything
 
     @property
     def has_slot(self) -> bool:

@@ -150,11 +150,11 @@ class CallLine:
         if self._alarm.is_asleep:
             self._alarm.wake()
 
-    async def look(self, lanes: Sequence[tuple[str, str | None]]) -> set[tuple[str, str | None]]:
-        """Those of them (queue and lane) that have something which a scan would find if it were not locked."""
+    async def look(self, starts: Mapping[tuple[str, str | None], tuple[int, int]]) -> set[tuple[str, str | None]]:
+        """Those of them (queue and lane) that have something which a scan from behind there would find if it were not locked."""
         if not self._open.is_set():
             raise NoAnswer
-        asked = self._looks.ask(lanes)
+        asked = self._looks.ask(starts)
         self._alarm.wake()
         return await asked
 

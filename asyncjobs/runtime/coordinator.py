@@ -8,9 +8,10 @@ and nowhere else, but for the next job of a key, for which its actor takes a slo
 1. It asks for exactly the free slots: a scan per lane with free slots of its own, and one for the general slots; to that one
    comes what is missing of `prefetch` when half of it is gone: jobs that wait here for a slot (`runtime/stock.py`).
 2. Every reason to look (a notification, an enqueue of this process, a due job, the time-out) notes how many calls of the line
-   had been sent, for each lane. A lane has seen it when a scan of a later call came back short, and had started at the front.
-   Until then it is hungry: whatever happens while its scan waits, or is under way, leaves it so. A flag that is cleared when the
-   answer arrives would forget exactly that.
+   had been sent, for each lane. A lane has seen it when a scan of a later call came back short, and had started at the front
+   or the floor, or full scans of later calls, of which the first had, lead up to where it started (`model/scan.py`). Until then
+   it is hungry: whatever happens while its scan waits, or is under way, leaves it so. A flag that is cleared when the answer
+   arrives would forget exactly that.
 3. A freed slot is no reason by itself: when the last scan came back short, nothing was there. But the end of a workflow's
    member is one: it may make others pending in the call that writes it, and these start there. And a hungry lane asks again at
    once when a slot becomes free, so a slot never stays empty while work is known to wait (P4). The coordinator is woken before
@@ -22,8 +23,9 @@ and nowhere else, but for the next job of a key, for which its actor takes a slo
 4. Rows that are locked (another runner's claim, a verb, a stranger's transaction) are skipped, not absent, and nobody
    notifies when they are let go. So a scan that came back short is followed by a look whether anything is there that it would
    have taken: after 20 ms while other runners live, else after 0.2 s; one look for all scans of that time, since it costs less
-   than a scan. (It leaves out what became pending in the last 15 ms, so a scan that was sent just before it has another.) If
-   something is there the scan is made again; as long as it comes back short the pauses double, up to a second. A scan that the
+   than a scan. It starts at the floor; behind a scan that found nothing, or less than the runner answers for, at the front
+   (`model/scan.py`). (It leaves out what became pending in the last 15 ms, so a scan that was sent just before it has another.)
+   If something is there the scan is made again; as long as it comes back short the pauses double, up to a second. A scan that the
    time-out alone was the reason for, and that found nothing, has no look: the next time-out is one. What is let go before it
    waits no longer than what nobody has told of.
 5. A call that failed leaves its lanes hungry, and they start at the front. While the line is closed nothing is asked for.
@@ -53,9 +55,10 @@ from typing import Final, Protocol
 
 import msgspec
 
-from asyncjobs.model.claim import Ack, Claimed, Scan, is_front
+from asyncjobs.model.claim import FRONT, Ack, Claimed, Scan
+from asyncjobs.model.new_row import ORDINARY_PRIORITY
 from asyncjobs.model.peers import Lot
-from asyncjobs.model.scan import ScanStart
+from asyncjobs.model.scan import ScanStart, floor_priority
 from asyncjobs.runtime.alarm import Alarm
 from asyncjobs.runtime.attempt import Attempt, Surroundings
 from asyncjobs.runtime.attempts import Attempts
@@ -188,7 +191,8 @@ class Coordinator:
         self._looked_at = -inf  # when the last look was sent
         self._skipped_at = -inf  # when the last scan was sent that may have skipped something
         self._has_reason = True  # whether some lane has not seen it: then a slot that is freed is one, too
-        self._short: set[str | None] = set()  # lanes whose scan came back short since the last look for what it skipped
+        #: Lanes whose scan came back short since the last look for what it skipped; whether that is to start at the front.
+        self._short: dict[str | None, bool] = {}
         self._short_at = -inf  # when the last scan for general slots was sent that came back short
         self._look_seconds: float | None = None  # the pause before the look that is planned, or was made last; None: the first
         self._is_look_planned = self._is_look_due = False
@@ -247,12 +251,13 @@ class Coordinator:
 
     def take_in(self, claim: "Claim", found: Sequence[Scanned]) -> None:
         """Start what a claim has found (nothing: it was not answered), and give back the slots that are left of its own."""
-        started = 0
+        started, is_seen = 0, bool(found)
         try:
             count = sum(len(one.jobs) for one in found)
             needs_look = bool(count) if claim.is_only_polled else not claim.is_only_called or claim.answers_for > count
+            misses = count < claim.answers_for or not (count or all(scan.is_ahead for scan in claim.scans))
             for scan, one in zip(claim.scans, found, strict=bool(found)):
-                self._saw(scan, one, needs_look=needs_look)
+                is_seen &= self._saw(scan, one, needs_look=needs_look, misses=misses)
                 for job in self.startable(one.jobs):
                     started += self._start_or_stock(job, scan, claim.taken)
             if self.stock.without_slot > self.stock.most:
@@ -266,7 +271,7 @@ class Coordinator:
             if self._budget is not None:
                 self._budget.started(started)
                 self._budget.give_back(sum(scan.limit for scan in claim.scans) - started)
-            self._herd.end(claim.answers_for, found, can_claim=self._can_claim())
+            self._herd.end(claim.answers_for, found, is_seen=is_seen, can_claim=self._can_claim())
             self._has_answer.set()
         if self.stock.most and found and not self.is_stopped:
             lanes = self._hungry()
@@ -276,23 +281,32 @@ class Coordinator:
     def _scans(self, lanes: Sequence[LaneSlots], taken: Mapping[str | None, int]) -> list[Scan]:
         now, limit = time.monotonic(), _as_many if self._budget is None else self._budget.take
         ahead = self.stock.ahead
-        return [
-            Scan(self.queue, lane.name, count, lane.start.next(now), taken[lane.name], ahead if self._room(lane) else 0)
-            for lane in lanes
-            if (count := limit(taken[lane.name] + self._room(lane)))
-        ]
+        scans: list[Scan] = []
+        for lane in lanes:
+            if count := limit(taken[lane.name] + self._room(lane)):
+                start, followers = lane.start.next(now), ahead if self._room(lane) else 0
+                is_ahead = start > lane.start.floor
+                scans.append(Scan(self.queue, lane.name, count, start, taken[lane.name], followers, is_ahead))
+        return scans
 
-    def _saw(self, scan: Scan, found: Scanned, *, needs_look: bool) -> None:
+    def _saw(self, scan: Scan, found: Scanned, *, needs_look: bool, misses: bool) -> bool:
+        """Whether with this scan all that was told of before it has been seen. `misses`: its claim should have found more."""
         lane = self.lanes[scan.lane]
-        lane.start.made(found.start, full=found.is_full, last=found.last, at=found.sent_at, seconds=found.seconds)
-        if not found.is_full and is_front(found.start):
-            lane.seen = found.call
-            if lane is self.general:
-                self._short_at = found.sent_at
-            if needs_look:
-                self._short.add(lane.name)
-                self._skipped_at = found.sent_at
-                self._plan_look()
+        best = min(map(floor_priority, found.jobs), default=ORDINARY_PRIORITY)
+        seen = lane.start.made(
+            found.start, full=found.is_full, last=found.last, priority=best, call=found.call, at=found.sent_at,
+            seconds=found.seconds,
+        )  # fmt: skip
+        if seen is None:
+            return False
+        lane.seen, seen_at = seen
+        if lane is self.general:
+            self._short_at = seen_at
+        if needs_look:
+            self._short[lane.name] = misses or self._short.get(lane.name, False)
+            self._skipped_at = found.sent_at
+            self._plan_look()
+        return lane.seen == found.call or lane.seen > lane.reason
 
     def _can_claim(self) -> bool:
         """Whether it could claim a job for its general slots (if it has any) at once."""
@@ -389,7 +403,7 @@ class Coordinator:
         if self.general.seen > calls or self._looked_at - since >= FRESH_SECONDS:
             return
         if self._can_claim():
-            self._short.update(self.lanes)
+            self._short = dict.fromkeys(self.lanes, False) | self._short
             self._look()
         else:
             self._note(self.lanes.values(), front=False)
@@ -433,8 +447,11 @@ class Coordinator:
     def _plan_look(self) -> None:
         if not self._is_look_planned:
             self._is_look_planned = True
-            first = SECOND_LOOK_SECONDS if self._shared.others() else LONELY_LOOK_SECONDS
-            asyncio.get_running_loop().call_later(self._look_seconds or first, self._look)
+            now, wanting = time.monotonic(), [self.lanes[name].start for name, wants in self._short.items() if wants]
+            late = [start for start in wanting if start.floor > start.front]
+            first = SECOND_LOOK_SECONDS if late or self._shared.others() else LONELY_LOOK_SECONDS
+            wait = max((start.look_in(now) for start in late), default=0.0)
+            asyncio.get_running_loop().call_later(max(self._look_seconds or first, wait), self._look)
 
     def _look(self) -> None:
         self._is_look_due = not self.is_stopped and bool(self._short)
@@ -445,21 +462,27 @@ class Coordinator:
 
     async def _look_for_skipped(self) -> None:
         """Look at what the scans may have skipped. (Whatever slots are free: the next that is freed does not ask.)"""
-        self._looked_at = time.monotonic()
-        found = await self._line.look([(self.queue, lane) for lane in self._short])
-        was_skipped = any((self.queue, lane) in found for lane in self._short)
-        was_early = self._looked_at - self._skipped_at < FRESH_SECONDS
+        now = self._looked_at = time.monotonic()
+        starts = {(self.queue, name): self.lanes[name].start.look(now, from_front=wants) for name, wants in self._short.items()}
+        found = await self._line.look(starts)
+        seconds = time.monotonic() - now
+        for (queue, name), start in starts.items():
+            self.lanes[name].start.looked(start, found=(queue, name) in found, at=now, seconds=seconds)
+        was_skipped = any(lane in found for lane in starts)
+        was_early = now - self._skipped_at < FRESH_SECONDS
         self._is_look_due = self._is_look_planned = False
         if was_early and not was_skipped:
             self._plan_look()
             return
-        self._short.clear()
+        self._short = {name: True for name, wants in self._short.items() if wants and starts.get((self.queue, name)) != FRONT}
         if was_skipped:
             self._look_seconds = min(2 * (self._look_seconds or SECOND_LOOK_SECONDS), LONGEST_LOOK_SECONDS)
             self._herd.found_by_look()
             self.wake()
         else:
             self._look_seconds = None
+            if self._short:
+                self._plan_look()
 
     # Attempts.
 

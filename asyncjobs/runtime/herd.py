@@ -40,7 +40,6 @@ from math import inf
 from typing import Final
 
 from asyncjobs.model.chance import CHANCE
-from asyncjobs.model.claim import is_front
 from asyncjobs.model.peers import Lot
 from asyncjobs.runtime.orders import Scanned
 
@@ -106,10 +105,10 @@ class Herd:
         told, self.told = self.told, 0.0
         return told
 
-    def end(self, told: float, found: Sequence[Scanned], *, can_claim: bool) -> None:
-        """That claim has found this (nothing: it was not answered)."""
+    def end(self, told: float, found: Sequence[Scanned], *, is_seen: bool, can_claim: bool) -> None:
+        """That claim has found this. `is_seen`: with it, all that was told of before it has been seen."""
         claimed = sum(len(one.jobs) for one in found)
-        if not found or any(one.is_full or not is_front(one.start) for one in found):
+        if not is_seen:
             self.told += max(told - claimed, 0.0)
         if can_claim or not self.told:
             return

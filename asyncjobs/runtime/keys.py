@@ -143,7 +143,7 @@ class HandOver:
     """Slots that were taken for next heads, on their way through the line: each ends in an attempt, or is free again."""
 
     def __init__(self, coordinator: Coordinator, slots: int, head_of: Ack | None) -> None:
-        self.scans = (Scan(coordinator.queue, None, slots, coordinator.general.start.front),)
+        self.scans = (Scan(coordinator.queue, None, slots, coordinator.general.start.floor),)
         self.head_of = head_of
         self.is_over = False
         self._coordinator = coordinator

@@ -72,7 +72,7 @@ class Order(Protocol):
 class _Look(msgspec.Struct, eq=False):
     """What a task waits for."""
 
-    lanes: Sequence[LaneName]
+    starts: Mapping[LaneName, tuple[int, int]]
     answer: "asyncio.Future[set[LaneName]]"
 
     @property
@@ -96,9 +96,9 @@ class Looks:
     def __bool__(self) -> bool:
         return bool(self._waiting)
 
-    def ask(self, lanes: Sequence[LaneName]) -> "asyncio.Future[set[LaneName]]":
-        """Those of these queues and lanes that have something."""
-        look = _Look(lanes, asyncio.get_running_loop().create_future())
+    def ask(self, starts: Mapping[LaneName, tuple[int, int]]) -> "asyncio.Future[set[LaneName]]":
+        """Those of these queues and lanes that have something behind there."""
+        look = _Look(starts, asyncio.get_running_loop().create_future())
         self._waiting.append(look)
         return look.answer
 
@@ -107,16 +107,24 @@ class Looks:
         looks, self._waiting = self._waiting, []
         refuse(looks)
 
-    async def make(self, skipped: Callable[[Sequence[LaneName]], Awaitable[set[LaneName]]]) -> None:
+    async def make(self, skipped: Callable[[Mapping[LaneName, tuple[int, int]]], Awaitable[set[LaneName]]]) -> None:
         """Make those that wait, with this statement."""
         looks, self._waiting = self._waiting, []
         try:
-            found = await skipped(list(dict.fromkeys(lane for look in looks for lane in look.lanes)))
+            starts = looks[0].starts if len(looks) == 1 else _foremost(looks)
+            found = await skipped(starts)
             for look in looks:
                 if not look.is_over:
-                    look.answered(found.intersection(look.lanes))
+                    look.answered(found.intersection(look.starts))
         finally:
             refuse(looks)
+
+
+def _foremost(looks: Sequence[_Look]) -> dict[LaneName, tuple[int, int]]:
+    starts: dict[LaneName, tuple[int, int]] = {}
+    for lane, start in (one for look in looks for one in look.starts.items()):
+        starts[lane] = min(start, starts.get(lane, start))
+    return starts
 
 
 def refuse(waiting: Sequence[Order | _Look]) -> None:
@@ -128,7 +136,8 @@ def refuse(waiting: Sequence[Order | _Look]) -> None:
 
 def _joined(one: Scan, other: Scan) -> Scan:
     limit, start = one.limit + other.limit, min(one.start, other.start)
-    return Scan(one.queue, one.lane, limit, start, one.most_limited + other.most_limited, one.ahead + other.ahead)
+    slots, ahead = one.most_limited + other.most_limited, one.ahead + other.ahead
+    return Scan(one.queue, one.lane, limit, start, slots, ahead, one.is_ahead and other.is_ahead)
 
 
 def merged(orders: Sequence[Order]) -> list[Scan]:
@@ -154,7 +163,7 @@ def found_by(
     found: list[Scanned] = []
     for number, (scan, claimed) in enumerate(zip(scans, finished.by_scan(len(scans)), strict=True), 1):
         is_full = len(claimed) >= scan.limit
-        last = finished.past.get(number) or (_last(claimed, apart) if is_full else None)
+        last = finished.past.get(number) or _last(claimed, apart)
         left = claimed if not doubled else [job for job in claimed if job.id not in doubled]
         found.append(Scanned(left, scan.start, is_full or bool(finished.expired), last, call, sent_at, seconds))
     return found

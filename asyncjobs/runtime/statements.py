@@ -13,12 +13,12 @@ functions of its own:
 What they write, and what they answer, is the same. Where the instructions of a call go, and what was tried: bench/NOTES.md.
 """
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from operator import attrgetter
 from typing import Final
 
-from asyncjobs.model.claim import AGED, Ack, Finished, Probe, Scan, is_front
+from asyncjobs.model.claim import AGED, Ack, Finished, Probe, Scan
 from asyncjobs.runtime.probation import Probation
 from asyncjobs.runtime.tokens import Tokens
 from asyncjobs.runtime.turnstile import Turnstile
@@ -87,14 +87,14 @@ class Statements:
         token = self._tokens.next()
         return jobs.finish_one(self._link, self._runner_id(), ack, queue, self._turnstile.types(), next_token=token)
 
-    def skipped(self, lanes: Sequence[tuple[str, str | None]]) -> Awaitable[set[tuple[str, str | None]]]:
-        """Those lanes (and queues) of which something is there that a scan which came back short would have taken."""
+    def skipped(self, starts: Mapping[tuple[str, str | None], tuple[int, int]]) -> Awaitable[set[tuple[str, str | None]]]:
+        """Those lanes (and queues) of which something is there that a scan from behind there would take if it were not locked."""
         suspects = self._probation.is_free
-        return jobs.skipped(self._link, self._runner_id(), lanes, self._turnstile.types(), suspects=suspects)
+        return jobs.skipped(self._link, self._runner_id(), starts, self._turnstile.types(), suspects=suspects)
 
     def _may_take_suspect(self, scan: Scan) -> bool:
         """None is on probation here, and there is a slot for it now. (Most scans of a busy runner start behind the last.)"""
-        return is_front(scan.start) and scan.has_slot and self._probation.is_free
+        return not scan.is_ahead and scan.has_slot and self._probation.is_free
 
 
 def _all_completed(acks: Sequence[Ack]) -> bool:

@@ -216,11 +216,13 @@ def _followers(acks: Sequence[Ack]) -> str | None:
 
 
 async def skipped(
-    link: Link, runner_id: int, scans: Sequence[tuple[str, str | None]], types: Sequence[str], *, suspects: bool
+    link: Link, runner_id: int, starts: Mapping[tuple[str, str | None], tuple[int, int]], types: Sequence[str], *, suspects: bool
 ) -> set[tuple[str, str | None]]:
-    """Those of the scans (queue, lane) that would find a job if no rows were locked."""
-    queues, lanes = [queue for queue, _ in scans], [lane for _, lane in scans]
-    return {(row["queue"], row["lane"]) for row in await link.fetch("skipped", runner_id, queues, lanes, types, suspects)}
+    """Those of the scans (queue, lane), each from behind its start, that would find a job if no rows were locked."""
+    queues, lanes = [queue for queue, _ in starts], [lane for _, lane in starts]
+    priorities, places = [priority for priority, _ in starts.values()], [place for _, place in starts.values()]
+    rows = await link.fetch("skipped", runner_id, queues, lanes, types, suspects, priorities, places)
+    return {(row["queue"], row["lane"]) for row in rows}
 
 
 def _numbers(numbers: Iterable[int]) -> str:

@@ -57,7 +57,7 @@ def test_no_wake_up_is_lost_in_a_hundred_thousand_enqueues(
 def test_where_nobody_sees_to_it_jobs_are_late(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Coordinator, "_see_to", lambda *_: None)
     with pytest.raises(AssertionError, match="a job waits for"):
-        played(monkeypatch, 0, enqueues=1500, runners=4, slots=1)
+        played(monkeypatch, 1, enqueues=1500, runners=4, slots=1)
 
 
 def test_one_job_costs_one_claim_and_a_few_looks(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -95,3 +95,17 @@ def test_a_thousand_jobs_a_second_cost_little_more_claims_than_there_are_batches
     waits = sorted(fleet.waits)
     assert waits[len(waits) // 2] < 0.005
     assert waits[-len(waits) // 100] < 0.1
+
+
+@pytest.mark.parametrize("seed", [4, 5])
+def test_a_burst_of_jobs_that_do_nothing_costs_little_more_claims_than_runners_it_takes(
+    monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    """What the scan that carries their outcomes finds, behind a full one, is what is left: none from the front has to follow."""
+    fleet = Fleet(seed, 100, 10, monkeypatch, durations=(0.0,))
+    fleet.run(6.0)
+    fleet.told = fleet.alone = 0
+    for _ in range(200):
+        fleet.enqueue(20)
+        fleet.run(0.02)
+    assert (fleet.alone <= 1.2 * 2 * 200, fleet.told <= 1.2 * 200, fleet.pending) == (True, True, {})

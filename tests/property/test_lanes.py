@@ -181,7 +181,7 @@ class Lanes(RuleBasedStateMachine):
             self.pending.remove(job)
         self.claimed.update({job.place: job for job in found})
         is_full = len(found) >= scan.limit
-        last = (found[-1].priority, found[-1].place) if is_full else None
+        last = (found[-1].priority, found[-1].place) if found else None
         return Scanned(claimed, scan.start, is_full, last, self.line.calls, self.now, 0.001)
 
     @invariant()

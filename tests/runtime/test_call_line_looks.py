@@ -2,7 +2,7 @@
 
 import pytest
 
-from asyncjobs.model.claim import Scan
+from asyncjobs.model.claim import FRONT, Scan
 from asyncjobs.settings import Queue
 from asyncjobs.store.database import Connection, Database
 from asyncjobs.telemetry.events import AcksWritten
@@ -25,7 +25,7 @@ async def test_who_looks_asks_for_jobs_in_the_call_that_writes_what_ended_meanwh
             return set()
 
         monkeypatch.setattr(rig.line._statements, "skipped", skipped)
-        await rig.line.look([("default", None)])
+        await rig.line.look({("default", None): FRONT})
         [found] = await found_by_line(rig.line, [Scan("default", None, 1)])
         assert [job.id for job in found.jobs] == [second]
         assert [(len(one.tokens), one.claimed) for one in rig.of(AcksWritten)] == [(1, 1)]

@@ -130,7 +130,7 @@ async def test_closed_line_takes_outcomes_and_refuses_scans_at_once(database: Da
         with pytest.raises(NoAnswer):
             await found_by_line(rig.line, [Scan("default", None, 1)])
         with pytest.raises(NoAnswer):
-            await rig.line.look([("default", None)])
+            await rig.line.look({("default", None): FRONT})
         await rig.wait_idle()
         assert ((await rig.row(job_id))["status"], rig.line.unwritten) == ("pending", 0)
         rig.host.is_confirmed = True

@@ -6,6 +6,7 @@ from typing import Any
 import asyncpg
 import pytest
 
+from asyncjobs.model.claim import FRONT
 from asyncjobs.settings import Lane, Queue
 from asyncjobs.store import jobs
 from asyncjobs.store.database import Connection, Database
@@ -93,7 +94,9 @@ async def test_what_it_may_not_claim_is_no_reason_to_scan(database: Database, co
         await rig.enqueue(losses=2, suspicion=1)
         await rig.enqueue(queue="mail")
         await connection.execute("UPDATE asyncjobs.jobs SET updated_at = now() - interval '15.1 ms'")
-        scans: list[tuple[str, str | None]] = [("default", None), ("mail", None), ("default", "fast")]
+        scans: dict[tuple[str, str | None], tuple[int, int]] = dict.fromkeys(
+            [("default", None), ("mail", None), ("default", "fast")], FRONT
+        )
 
         async def looked(*, suspects: bool = False) -> list[str]:
             found = await jobs.skipped(link, 1, scans, ["email"], suspects=suspects)

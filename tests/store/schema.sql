@@ -2902,7 +2902,7 @@ CREATE FUNCTION asyncjobs.shown_payload(_type text, _payload jsonb, _ours jsonb)
     SET search_path TO 'pg_catalog', 'pg_temp'
 -- body: 6fa57f080ce96b40
 
-CREATE FUNCTION asyncjobs.skipped(_runner bigint, _queues text[], _lanes text[], _types text[], _suspects boolean)
+CREATE FUNCTION asyncjobs.skipped(_runner bigint, _queues text[], _lanes text[], _types text[], _suspects boolean, _priorities integer[] DEFAULT NULL::integer[], _places bigint[] DEFAULT NULL::bigint[])
     RETURNS TABLE(queue text, lane text)
     LANGUAGE plpgsql
     SET plan_cache_mode TO 'force_generic_plan'
@@ -2912,7 +2912,7 @@ CREATE FUNCTION asyncjobs.skipped(_runner bigint, _queues text[], _lanes text[],
     SET enable_bitmapscan TO 'off'
     SET enable_sort TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: c61cf21daf3f6836
+-- body: 451e8acd1ebd578c
 
 CREATE FUNCTION asyncjobs.span(_duration interval)
     RETURNS interval

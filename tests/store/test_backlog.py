@@ -2,9 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
 
-import asyncpg
 import pytest
 
 from asyncjobs.model.claim import Claimed
@@ -13,22 +11,11 @@ from asyncjobs.store.database import Connection, Database
 from tests.support.at_work import AtWork, at_work
 from tests.support.eventually import Stopwatch, eventually
 from tests.support.factories import insert_job
+from tests.support.snapshots import old_snapshot
 
 BACKLOG = 100_000
 #: The rule's own bound is 100 ms, or 20 times the cost of a scan from the front, and one claim; the rest is for a slow machine.
 IN_TIME_SECONDS = 1.5
-
-
-@asynccontextmanager
-async def old_snapshot(database: Database) -> AsyncGenerator[None]:
-    """While it is held, no dead entry of an index can be told from a live one."""
-    connection = await asyncpg.connect(database.dsn)
-    try:
-        async with connection.transaction(isolation="repeatable_read"):
-            await connection.fetchval("SELECT count(*) FROM asyncjobs.runners")
-            yield
-    finally:
-        await connection.close()
 
 
 class Drain:

@@ -116,9 +116,7 @@ class Harness:
             self.place += count
             last = max(((job.priority, job.place) for job in claimed if not job.suspicion), default=None)
             is_full = len(claimed) >= scan.limit
-            found.append(
-                Scanned(claimed, scan.start, is_full, last if is_full else None, number or self.line.calls, self.now, 0.001)
-            )
+            found.append(Scanned(claimed, scan.start, is_full, last, number or self.line.calls, self.now, 0.001))
         self.line.asked[-1][1].set_result(found)
         await self.turn()
 

@@ -7,7 +7,7 @@ awake. There is no poll.
 
 import asyncio
 import heapq
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import count
 from random import Random
 from types import SimpleNamespace
@@ -187,7 +187,7 @@ class SimRunner:
 
         async def make() -> None:
             found = await self._ask(lambda: self._claim(scan, carries=carries > 0))
-            last = (100, found[-1].place) if found else None
+            last = (found[-1].priority, found[-1].place) if found else None
             order.answered([Scanned(found, scan.start, len(found) >= scan.limit, last, number, sent_at, 0.0)])
 
         self.loop.create_task(make())
@@ -202,10 +202,12 @@ class SimRunner:
             self.claimed[job_id] = None
         return [a_claimed(id=job_id, token=job_id, place=job_id) for job_id in found]
 
-    async def look(self, lanes: Sequence[tuple[str, str | None]]) -> set[tuple[str, str | None]]:
+    async def look(self, starts: Mapping[tuple[str, str | None], tuple[int, int]]) -> set[tuple[str, str | None]]:
         def found() -> set[tuple[str, str | None]]:
             self.fleet.looks += 1
-            return {*lanes} if any(since <= self.fleet.now - _FRESH_SECONDS for since in self.fleet.pending.values()) else set()
+            (start,) = starts.values()
+            until, pending = self.fleet.now - _FRESH_SECONDS, self.fleet.pending.items()
+            return {*starts} if any(since <= until and (100, job_id) > start for job_id, since in pending) else set()
 
         return await self._ask(found)  # type: ignore[no-any-return]
 

@@ -1,7 +1,7 @@
 """A call line that answers when the test says so."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -45,6 +45,7 @@ class Line:
         self.open.set()
         self.asked: list[tuple[list[Scan], asyncio.Future[list[Scanned]]]] = []
         self.looks: list[tuple[list[tuple[str, str | None]], asyncio.Future[Any]]] = []
+        self.looked_from: list[tuple[int, int]] = []  # the start of the first lane of each
         self.orders: list[Order] = []  # likewise
         self.at_once: list[bool] = []  # likewise: whether it goes without waiting for others
         self.heads: list[Ack | None] = []  # by call that was asked for: whose next head it is for
@@ -67,9 +68,10 @@ class Line:
             if not (answer.done() or order.is_over):
                 answer.set_exception(NoAnswer())
 
-    async def look(self, lanes: Sequence[tuple[str, str | None]]) -> Any:
+    async def look(self, starts: Mapping[tuple[str, str | None], tuple[int, int]]) -> Any:
         answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        self.looks.append(([*lanes], answer))
+        self.looks.append(([*starts], answer))
+        self.looked_from.append(next(iter(starts.values())))
         return await answer
 
     async def wait_open(self) -> None:

@@ -10,7 +10,7 @@ from asyncjobs.runtime.orders import Scanned
 from asyncjobs.runtime.slots import SlotsError
 from asyncjobs.settings import Lane, Queue
 from tests.support.claims import a_claimed
-from tests.support.coordinating import Harness, asked_for, working
+from tests.support.coordinating import Harness, asked_for, looked_at, working
 
 FAST = {"fast": Lane(slots=1)}
 
@@ -254,13 +254,40 @@ async def test_wake_up_while_all_slots_are_taken_is_served_when_one_is_free() ->
         assert asked_for(await harness.asks()) == [(None, 1)]
 
 
-async def test_short_scan_that_had_not_started_at_the_front_is_followed_by_one_that_does() -> None:
+async def test_short_scan_behind_a_full_one_is_followed_by_none() -> None:
     async with working(Queue(concurrency=2)) as harness:
         await harness.answer(2)
         await harness.end(1)
         assert [scan.start for scan in await harness.asks()] == [(100, 2)]
         await harness.answer(0)
-        assert [scan.start for scan in await harness.asks()] == [FRONT]
+        assert await harness.asks() == []
+
+
+@pytest.mark.parametrize("woken", ["before the full one was sent", "after it", "after the short one was sent"])
+async def test_reason_that_came_after_the_full_scan_was_sent_is_seen_by_one_from_the_front(woken: str) -> None:
+    """What became pending then may have a place before its end."""
+    async with working(Queue(concurrency=2)) as harness:
+        await harness.asks()
+        if woken == "before the full one was sent":
+            harness.coordinator.wake()
+        await harness.answer(2)
+        if woken == "after it":
+            harness.coordinator.wake()
+        await harness.end(1)
+        assert [scan.start for scan in await harness.asks()] == [(100, 2)]
+        harness.send()
+        if woken == "after the short one was sent":
+            harness.coordinator.wake()
+        await harness.answer(0, number=2)
+        assert [scan.start for scan in await harness.asks()] == ([] if woken == "before the full one was sent" else [FRONT])
+
+
+async def test_short_scan_behind_a_full_one_is_followed_by_a_look_for_what_both_have_skipped() -> None:
+    async with working(Queue(concurrency=2), others=True) as harness:
+        await harness.answer(2)
+        await harness.end(1)
+        await harness.answer(0)
+        assert await looked_at(harness) == [("default", None)]
 
 
 async def test_suspect_does_not_move_the_start() -> None:
@@ -296,7 +323,6 @@ async def test_queue_is_not_quiet_when_something_waits_or_has_woken_it() -> None
         await harness.answer(2)
         assert not harness.coordinator.is_quiet
         await harness.end(1)
-        await harness.answer(0)
         await harness.answer(0)
         quiet = [harness.coordinator.is_quiet]
         harness.coordinator.wake()

@@ -1,5 +1,6 @@
 """What scans may have skipped is looked for: when, how often, and what follows."""
 
+from asyncjobs.model.claim import FRONT
 from asyncjobs.runtime.coordinator import LONELY_LOOK_SECONDS, SECOND_LOOK_SECONDS
 from asyncjobs.settings import Queue
 from tests.support.coordinating import asked_for, looked_at, working
@@ -110,3 +111,48 @@ async def test_reason_to_look_beside_a_poll_has_its_look() -> None:
                 harness.coordinator.wake()
             await harness.answer(0)
             assert [seconds for seconds, _ in harness.timers] == [LONELY_LOOK_SECONDS]
+
+
+async def test_looks_start_at_the_floor_but_behind_a_scan_that_found_too_little_at_the_front() -> None:
+    async with working(Queue(concurrency=5), others=True) as harness:
+        for _ in range(2):
+            harness.now += 1.0
+            harness.coordinator.wake()
+            await harness.answer(1)
+            await looked_at(harness)
+            await harness.end(harness.place)
+        floor = harness.coordinator.general.start.floor
+        assert floor == (100, 1)
+        starts = []
+        for found, told in ((1, None), (0, None), (1, 2), (2, 2)):
+            if told is None:
+                harness.coordinator.wake()
+            else:
+                harness.coordinator.wake()
+                harness.coordinator._herd.told = told
+            await harness.answer(found)
+            harness.now += 1.0
+            await looked_at(harness)
+            starts.append(harness.line.looked_from[-1])
+        assert starts == [floor, FRONT, FRONT, (100, 4)]
+
+
+async def test_look_that_may_not_start_at_the_front_yet_is_followed_by_one_that_does() -> None:
+    async with working(Queue(concurrency=5), others=True) as harness:
+        for _ in range(2):
+            harness.now += 1.0
+            harness.coordinator.wake()
+            await harness.answer(1)
+            await looked_at(harness)
+        start = harness.coordinator.general.start
+        start.looked(FRONT, found=False, at=harness.now, seconds=0.1)
+        harness.coordinator.wake()
+        await harness.answer(1)
+        harness.coordinator.wake()
+        await harness.answer(0)
+        assert await looked_at(harness) == [("default", None)], "it was planned before it was known that more was to be found"
+        assert harness.line.looked_from[-1] == start.floor != FRONT
+        [(seconds, _)] = harness.timers
+        assert 1.9 < seconds < 2.0
+        await looked_at(harness)
+        assert (harness.line.looked_from[-1], harness.timers) == (FRONT, [])

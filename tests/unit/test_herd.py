@@ -108,6 +108,19 @@ async def full(harness: Harness) -> None:
     harness.now += 1.0
 
 
+async def test_what_it_answered_for_others_have_if_a_short_scan_behind_the_full_one_did_not_find_it() -> None:
+    async with working(Queue(concurrency=4), others=True) as harness:
+        await harness.answer(2)
+        harness.hear(4)
+        await harness.asks()
+        harness.send()
+        for job_id in (1, 2):
+            await harness.end(job_id)
+        await harness.answer(2, number=2)
+        await harness.answer(1)
+        assert (await harness.asks(), harness.coordinator._herd.told) == ([], 0)
+
+
 async def test_one_that_is_called_and_has_no_slot_passes_the_jobs_on_after_a_moment() -> None:
     async with working(Queue(concurrency=1), others=True) as harness:
         await full(harness)
