@@ -105,26 +105,17 @@ class Waiter(Protocol):
 
 
 @final
-class JobHandle(Generic[R_co]):
+class JobHandle(msgspec.Struct, Generic[R_co], eq=False, gc=False):  # a thousand of a call are made in less than half of the time
     """One job, by its id. `did`: what the enqueue did, None in `handle(id)`.
 
     "made" a job; or, where another has the same dedup key, "kept" that as it was (it is to run yet), "replaced" its payload and
     time, or "dropped" what was enqueued, since that one had been started, or has ended and keeps its key.
     """
 
-    __slots__ = ("_app", "_decode", "did", "id")
-
-    def __init__(  # by position it is made in half of the time, a thousand of a call
-        self,
-        job_id: int,
-        app: Callable[[], Waiter],
-        decode: Decode = _as_it_is,
-        did: Did | None = None,
-    ) -> None:
-        self.id = job_id
-        self.did = did
-        self._app = app
-        self._decode = decode
+    id: int
+    _app: Callable[[], Waiter]
+    _decode: Decode = _as_it_is
+    did: Did | None = None
 
     @property
     def created(self) -> bool:

@@ -98,7 +98,7 @@ class JobType(Generic[P, R_co]):
 
     def handle(self, job_id: int, /) -> JobHandle[R_co]:
         """The handle of a job of this type that is known by its id. Nothing is looked up yet."""
-        return JobHandle(check_job_id(job_id), self._app, decode=self._definition.decode_result)
+        return JobHandle(check_job_id(job_id), self._app, self._definition.decode_result)
 
     def serialize_by(self, key: Callable[P, str | None], /) -> Callable[P, str | None]:
         """As a decorator: jobs whose key is the same run one at a time, in order. A key of None: not serialized.

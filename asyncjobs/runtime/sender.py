@@ -56,7 +56,8 @@ class Ids:
         self._link = link
         self._events = events or Events()
         self._monotonic = monotonic or time.monotonic
-        self._ids: deque[tuple[float, int]] = deque()
+        #: By when they were reserved. (Not one by one: a tuple for each of a thousand is what the garbage collector walks.)
+        self._blocks: deque[tuple[float, deque[int]]] = deque()
         self._opened = -1
         self._looked = -1
         self._taken_at = -inf
@@ -66,21 +67,21 @@ class Ids:
         """So many ids, if there are enough that can be trusted. To be asked once before each insert."""
         now = self._drop_stale()
         self._is_busy, self._taken_at = now - self._taken_at < _FRESH_SECONDS, now
-        return self._first(count) if len(self._ids) >= count else None
+        return self._first(count) if self._count >= count else None
 
     def take_one(self) -> int | None:
         """One id, as `take`."""
         now = self._drop_stale()
         self._is_busy, self._taken_at = now - self._taken_at < _FRESH_SECONDS, now
-        return self._ids.popleft()[1] if self._ids else None
+        return self._first(1)[0] if self._blocks else None
 
     async def reserve(self, count: int) -> list[int]:
         """So many ids, of which those that are missing are reserved now. On a new connection, after a look at the sequences."""
         if self._looked != self._link.opened or not self._link.is_open:
             await self.move_on(surely=False)
             self._looked = self._link.opened
-        while len(self._ids) < count:  # those that were there may become stale meanwhile
-            self.put(await jobs.reserve_ids(self._link, count - len(self._ids)))
+        while (missing := count - self._count) > 0:  # those that were there may become stale meanwhile
+            self.put(await jobs.reserve_ids(self._link, missing))
         return self._first(count)
 
     async def move_on(self, *, surely: bool) -> None:
@@ -89,33 +90,46 @@ class Ids:
         for one in moved:
             self._events.emit(SequenceMoved(name=one.name, was=one.was, is_now=one.is_now))
         if moved or surely:
-            self._ids.clear()
+            self._blocks.clear()
+
+    @property
+    def _count(self) -> int:
+        return sum([len(block) for _, block in self._blocks])
 
     def _first(self, count: int) -> list[int]:
-        return [self._ids.popleft()[1] for _ in range(count)]
+        ids: list[int] = []
+        while len(ids) < count:
+            block, missing = self._blocks[0][1], count - len(ids)
+            if len(block) > missing:
+                ids += [block.popleft() for _ in range(missing)]
+            else:
+                ids += block
+                self._blocks.popleft()
+        return ids
 
     def put(self, ids: Iterable[int]) -> None:
         """Keep ids that the link's connection has just reserved."""
-        now = self._drop_stale()
-        self._ids.extend([(now, number) for number in ids])
+        now, block = self._drop_stale(), deque(ids)
+        if block:
+            self._blocks.append((now, block))
 
     def put_one(self, number: int) -> None:
         """Keep one, as `put`."""
-        self._ids.append((self._drop_stale(), number))
+        self._blocks.append((self._drop_stale(), deque((number,))))
 
     def missing(self, count: int) -> int:
         """How many to reserve along with an insert of so many rows, for the next one; none if none is to be expected soon."""
         if not self._is_busy:
             return 0
-        return max(min(max(2 * count, _LEAST_RESERVE), _MOST_RESERVE) - len(self._ids), 0)
+        return max(min(max(2 * count, _LEAST_RESERVE), _MOST_RESERVE) - self._count, 0)
 
     def _drop_stale(self) -> float:
         if self._opened != self._link.opened:
-            self._ids.clear()
+            self._blocks.clear()
             self._opened = self._link.opened
         now = self._monotonic()
-        while self._ids and self._ids[0][0] < now - _FRESH_SECONDS:
-            self._ids.popleft()
+        while self._blocks and self._blocks[0][0] < now - _FRESH_SECONDS:
+            self._blocks.popleft()
         return now
 
 

@@ -4,6 +4,9 @@ SQL reads time only through the schema's function `clock()`. A `MovableClock` re
 dead letters, dedup keys and schedules follow, whichever process asks. Timers in processes do not: the runners of the app that the
 clock was made for are woken after a move, whatever else waits is yours to wake. Within `in_memory` it is the clock of the memory.
 
+A transaction that has begun keeps its instant, as with the real clock: what it judges in one statement and stamps in the next is
+of one time, also where the clock was put back between the two.
+
 In a plain `def` test: `with MovableClock(jobs) as clock: clock.advance_sync(3600)`.
 """
 
@@ -84,7 +87,7 @@ class MovableClock:
         async with self._link() as link:
             try:
                 await link.fetch("clock_table")
-                await link.fetch("clock_shift", 0.0)
+                await link.fetch("clock_unmoved")
                 await link.fetch("clock_moved")
             except BaseException:
                 link.abort()
@@ -121,6 +124,7 @@ class MovableClock:
             return
         async with self._link() as link:
             await link.fetch("clock_shift", seconds)
+            await link.fetch("clock_wait")
         if isinstance(self._of, AsyncJobs):
             opened = self._of.lifecycle.opened
             if opened is not None and opened.breakers.services:

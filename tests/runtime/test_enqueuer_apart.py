@@ -68,7 +68,7 @@ async def test_an_id_that_went_to_another_job_is_not_ours(
     proxy: Proxy, database: Database, connection: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with apart(proxy, database, monkeypatch) as made:
-        _, reserved = made.enqueuer._lines["plain"].sender._ids._ids[0]
+        _, [reserved] = made.enqueuer._lines["plain"].sender._ids._blocks[0]
         await insert_job(connection, id=reserved, enqueue_token=1, payload='{"n": 99}')
         third = await made.enqueue(a_row(payload={"n": 3}))
         assert third.created

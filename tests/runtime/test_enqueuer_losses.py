@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import AsyncGenerator
-from typing import Any
 
 import asyncpg
 import pytest
@@ -10,8 +9,6 @@ import pytest
 from asyncjobs.errors import DatabaseUnavailable
 from asyncjobs.model.new_row import Enqueued, NewRow
 from asyncjobs.runtime import points
-from asyncjobs.runtime.sender import Ids
-from asyncjobs.store import jobs
 from asyncjobs.store.database import Connection, Database
 from asyncjobs.testing import Proxy
 from tests.support.enqueuing import Enqueuing, enqueuing
@@ -341,53 +338,3 @@ async def test_callers_that_are_cancelled_at_any_moment_leave_no_connection_and_
         assert line.enqueuer._held == {}
         states = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND state LIKE 'idle in transaction%'"
         assert await connection.fetchval(states) == 0
-
-
-async def take(ids: Ids, count: int) -> list[int]:
-    return ids.take(count) or await ids.reserve(count)
-
-
-async def test_ids_are_used_only_while_they_are_fresh_and_from_the_same_connection(database: Database) -> None:
-    link = database.link("ids")
-    now = 100.0
-    ids = Ids(link, monotonic=lambda: now)
-    first = await take(ids, 3)
-    assert ids.missing(1) == 0, "no other has come within a second"
-    ids.put(await jobs.reserve_ids(link, 4))
-    now += 0.9
-    second = await take(ids, 2)
-    assert second == [first[-1] + 1, first[-1] + 2]
-    assert ids.missing(1) == 14
-    now += 0.2
-    third = await take(ids, 2)
-    assert third == [first[-1] + 5, first[-1] + 6], "two were older than a second"
-    ids.put(await jobs.reserve_ids(link, 4))
-    link.abort()
-    await link.connection()
-    assert min(await take(ids, 1)) > third[-1] + 4, "they came from a connection that is gone"
-    await link.close()
-
-
-async def test_ids_that_become_stale_while_more_are_reserved_are_replaced(database: Database) -> None:
-    link = database.link("ids")
-    now = 100.0
-    ids = Ids(link, monotonic=lambda: now)
-    ids.put(await jobs.reserve_ids(link, 2))
-
-    async def slowly(name: str, *args: Any) -> list[Any]:
-        nonlocal now
-        now += 2.0 if args == (3,) else 0.0
-        return await fetch(name, *args)
-
-    fetch, link.fetch = link.fetch, slowly  # type: ignore[method-assign,assignment]
-    assert len(set(await take(ids, 5))) == 5
-    await link.close()
-
-
-async def test_ids_of_a_connection_that_is_replaced_while_more_are_reserved_are_replaced(database: Database) -> None:
-    link = database.link("ids")
-    ids = Ids(link)
-    ids.put(await jobs.reserve_ids(link, 1))
-    link.abort()  # it is opened again by the call that reserves the second
-    assert len(set(await take(ids, 2))) == 2
-    await link.close()

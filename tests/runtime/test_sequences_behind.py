@@ -28,7 +28,7 @@ async def test_an_enqueue_answers_within_two_seconds_with_rows_ahead_of_the_sequ
         await connection.execute("DELETE FROM asyncjobs.jobs")
         await fill(connection, count)
         await reset_sequences(connection)
-        line.enqueuer._lines[kind].sender._ids._ids.clear()  # they are a second old
+        line.enqueuer._lines[kind].sender._ids._blocks.clear()  # they are a second old
         told: list[SequenceMoved] = []
         line.events.subscribe(lambda event: told.append(event) if isinstance(event, SequenceMoved) else None)
         began = time.monotonic()
@@ -44,7 +44,7 @@ async def test_many_rows_and_many_callers_all_get_ids_of_their_own(database: Dat
         await line.enqueuer.enqueue_many([a_row()] * 2)
         await reset_sequences(connection)
         for sender in line.enqueuer._many.values():
-            sender._ids._ids.clear()
+            sender._ids._blocks.clear()
         many = await line.enqueuer.enqueue_many([a_row(serialization_key="k")] * 200)
         await reset_sequences(connection)
         each = await line.gather([a_row(payload={"n": n}) for n in range(200)])

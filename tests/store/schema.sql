@@ -1,7 +1,7 @@
 -- The schema as migrations and routines make it. Rewrite: python -m tests.support.snapshot > tests/store/schema.sql
 
 CREATE SEQUENCE asyncjobs.jobs_id_seq AS bigint INCREMENT 1 CACHE 1;
-CREATE SEQUENCE asyncjobs.place_seq AS bigint INCREMENT 1 CACHE 1;
+CREATE SEQUENCE asyncjobs.place_seq AS bigint INCREMENT 1024 CACHE 1;
 
 CREATE TYPE asyncjobs.answer AS (
     kind text,

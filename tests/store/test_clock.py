@@ -20,6 +20,17 @@ async def test_clock_moves_forwards_and_back_and_is_real_again_afterwards(databa
     assert await connection.fetchval(f'SELECT "{quoted}".clock() = now()')
 
 
+async def test_a_transaction_keeps_its_instant_when_the_clock_is_moved(database: Database, connection: Connection) -> None:
+    async with MovableClock(database) as clock:
+        await clock.advance(60)
+        async with connection.transaction():
+            before = await connection.fetchval("SELECT asyncjobs.clock()")
+            for seconds in (3600, -7200):
+                await clock.advance(seconds)
+                assert await connection.fetchval("SELECT asyncjobs.clock()") == before
+        assert await connection.fetchval("SELECT asyncjobs.clock()") < before - timedelta(minutes=59)
+
+
 async def test_clock_moves_under_plans_that_are_cached(database: Database, connection: Connection) -> None:
     async with MovableClock(database) as clock:
         late = await connection.prepare("SELECT asyncjobs.clock() > now() + interval '1 day'")

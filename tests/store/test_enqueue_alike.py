@@ -9,8 +9,9 @@ from typing import Any, cast
 import asyncpg
 import pytest
 
+from asyncjobs.model.claim import FRONT
 from asyncjobs.model.new_row import NewRow
-from asyncjobs.store import jobs, plain
+from asyncjobs.store import jobs, plain, sequences
 from asyncjobs.store.database import Connection, Database, Link
 from tests.support.factories import a_row, insert, insert_job
 
@@ -82,6 +83,11 @@ async def test_one_row_that_differs_is_enough_for_another_statement(name: str, a
     assert await sent_for(rows) == ["enqueue" if name in KEYS else "enqueue_plain"]
 
 
+async def test_rows_that_differ_by_what_is_not_written_are_alike_and_by_more_are_not() -> None:
+    assert await sent_for([a_row(notify=False), a_row(), a_row(notify=False)]) == ["enqueue_alike"]
+    assert await sent_for([a_row(), a_row(notify=False, tags=("a",)), a_row()]) == ["enqueue_plain"]
+
+
 @pytest.mark.parametrize("name", sorted(KEYS))
 async def test_rows_with_keys_are_left_to_the_function_for_all(name: str) -> None:
     assert await sent_for([a_row_of({name: "k"})] * 3) == ["enqueue"]
@@ -139,7 +145,7 @@ async def test_ids_belong_to_rows_however_lists_are_cut(
     link: Link, connection: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for size, characters in ((1000, 1 << 20), (2, 1 << 20), (3, 1 << 20), (1000, 16), (1000, 1)):
-        monkeypatch.setattr(plain, "_LIST", size)
+        monkeypatch.setattr(plain, "LIST", size)
         monkeypatch.setattr(plain, "_LIST_CHARACTERS", characters)
         for ids in ([1000 + n for n in range(7)], [1000 - 7 * n for n in range(7)]):
             answer = await jobs.enqueue(link, [a_row(payload={"n": n}) for n in range(7)], ids, [5] * 7, reserve=3)
@@ -150,11 +156,34 @@ async def test_ids_belong_to_rows_however_lists_are_cut(
             assert [row["id"] for row in sorted(found, key=itemgetter("place"))] == ids, (size, characters)
 
 
+async def test_a_list_has_the_places_that_lead_up_to_the_one_it_draws(
+    link: Link, connection: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    apart = await connection.fetchval(
+        "SELECT seqincrement FROM pg_catalog.pg_sequence WHERE seqrelid = 'asyncjobs.place_seq'::regclass"
+    )
+    assert apart >= plain.LIST
+    monkeypatch.setattr(plain, "LIST", 2)
+    await jobs.enqueue(link, [a_row()], [1], [5])
+    await jobs.enqueue(link, [a_row(payload={"n": n}) for n in range(5)], [2, 3, 4, 5, 6], [5] * 5)
+    await jobs.enqueue(link, [a_row()], [7], [5])
+    first, *drawn, last = [row["place"] for row in await connection.fetch("SELECT place FROM asyncjobs.jobs ORDER BY id")]
+    assert [place - first for place in drawn] == [apart - 1, apart, 2 * apart - 1, 2 * apart, 3 * apart]
+    assert last - first == 4 * apart
+    moved = await sequences.move_on(link, surely=True)
+    assert "place_seq" not in [one.name for one in moved]  # no row is beyond what was drawn
+
+
+async def test_places_of_the_first_list_of_all_come_behind_the_front(link: Link, connection: Connection) -> None:
+    await jobs.enqueue(link, [a_row()] * plain.LIST, range(1, plain.LIST + 1), [5] * plain.LIST)
+    assert await connection.fetchval("SELECT min(place) FROM asyncjobs.jobs") > FRONT[1]
+
+
 async def test_a_payload_that_is_none_writes_nothing(link: Link, connection: Connection, monkeypatch: pytest.MonkeyPatch) -> None:
     for bad in ("{", "", "1,2", "1],[2"):
         with pytest.raises((asyncpg.DataError, asyncpg.NotNullViolationError)):
             await jobs.enqueue(link, [a_row(), a_row(payload=bad), a_row()], [1, 2, 3], [5] * 3)
-    monkeypatch.setattr(plain, "_LIST", 1)
+    monkeypatch.setattr(plain, "LIST", 1)
     with pytest.raises(asyncpg.NotNullViolationError):  # a list of nothing
         await jobs.enqueue(link, [a_row(), a_row(payload="")], [1, 2], [5] * 2)
     assert await connection.fetchval("SELECT count(*) FROM asyncjobs.jobs") == 0

@@ -23,7 +23,8 @@ from asyncjobs.testing import MovableClock
 #: The server's own time does not count: only what a test adds to it.
 _STILL = """
 CREATE OR REPLACE FUNCTION asyncjobs.clock() RETURNS timestamptz LANGUAGE sql STABLE PARALLEL SAFE
-    RETURN timestamptz '2026-01-01 UTC' + (SELECT s.shift FROM asyncjobs.clock_shift AS s)
+    RETURN timestamptz '2026-01-01 UTC' + coalesce((SELECT s.shift FROM asyncjobs.clock_shift AS s
+        WHERE s.since <= now() ORDER BY s.since DESC LIMIT 1), '0')
 """
 
 

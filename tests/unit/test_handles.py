@@ -48,7 +48,7 @@ def a_job(**fields: Any) -> Job:
 
 def handle_of(job: Job) -> tuple[JobHandle[int], Finished]:
     app = Finished(job)
-    return JobHandle(job.id, lambda: cast("AsyncJobs", app), decode=total.declaration.decode_result), app
+    return JobHandle(job.id, lambda: cast("AsyncJobs", app), total.declaration.decode_result), app
 
 
 async def test_a_completed_job_has_its_result_in_the_declared_type() -> None:

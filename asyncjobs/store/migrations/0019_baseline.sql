@@ -41,7 +41,9 @@ CREATE FUNCTION asyncjobs.limit_side(_status text) RETURNS integer LANGUAGE sql 
 
 CREATE SEQUENCE asyncjobs.jobs_id_seq AS bigint;
 
-CREATE SEQUENCE asyncjobs.place_seq AS bigint;
+-- Places lie apart, so that the rows of a list have those that lead up to the one that it draws (`enqueue_alike`): to draw one took 2.2 of 46
+-- thousand instructions a row. A list has no more rows than that.
+CREATE SEQUENCE asyncjobs.place_seq AS bigint INCREMENT 1024 START 1024;
 
 -- What proves that this database gave an id: see `enqueue_in_transaction`. No role needs to read it but the schema's owner.
 CREATE TABLE asyncjobs.ids_secret (

@@ -1,2 +1,2 @@
--- How far a test moved the schema's clock.
-CREATE TABLE IF NOT EXISTS asyncjobs.clock_shift (is_only boolean PRIMARY KEY DEFAULT true CHECK (is_only), shift interval NOT NULL);
+-- How far a test moved the schema's clock: for transactions that begin from an instant on.
+CREATE TABLE IF NOT EXISTS asyncjobs.clock_shift (since timestamptz PRIMARY KEY, shift interval NOT NULL);

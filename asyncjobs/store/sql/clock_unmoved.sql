@@ -1,0 +1,2 @@
+-- Forget how far a test moved the schema's clock.
+DELETE FROM asyncjobs.clock_shift;
