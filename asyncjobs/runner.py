@@ -192,6 +192,11 @@ class Runner:
         if coordinator is not None:
             coordinator.wake(front=front)
 
+    def answers_for(self, queue: str, type: str, version: int) -> bool:
+        """Whether it claims a job of the queue that is pending now, and answers for it."""
+        coordinator = self.parts.queues.get(queue)
+        return coordinator is not None and coordinator.answers_for(type, version)
+
     def hear_queue(self, queue: str, lot: Lot | None, *, front: bool, is_own: bool) -> None:
         """The same, as a notification says."""
         coordinator = self.parts.queues.get(queue)

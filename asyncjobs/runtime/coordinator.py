@@ -32,8 +32,9 @@ and nowhere else, but for the next job of a key, for which its actor takes a slo
 7. A slot is with the coordinator from when it is taken until an attempt has it or it is given back, whatever ends the task in
    between. An attempt that ends passes it on to the next that waits here, or gives it back: that needs no task.
 
-8. Of what a notification tells, some of the runners that hear it look, and others see to it that these do: `runtime/herd.py`. One
-   that was called, and has found what it answers for, needs no second look (4).
+8. Of what a notification tells, some of the runners that hear it look, and others see to it that these do: `runtime/herd.py`.
+   For what is enqueued in this process it may answer, so that no notification is sent. One that was called, and has found what
+   it answers for, needs no second look (4).
 9. The end of a job that has a limit, or whose queue has a total, is a reason to look: a permit is free with it.
 10. Where a budget was given (`runtime/budget.py`), a scan asks for no more than is left of it.
 
@@ -338,6 +339,16 @@ class Coordinator:
         """There is a reason to look; `front`: perhaps before the jobs that were claimed last."""
         self._is_only_called = False
         self._note(self.lanes.values(), front=front)
+
+    def answers_for(self, type: str, version: int) -> bool:
+        """Whether it claims a job that is pending now, and answers for it: it is to be woken in this step."""
+        definition, general = self._shared.handlers.get(type), self.general
+        if definition is None or definition.version < version or type not in self._shared.turnstile.types():
+            return False
+        if not self._can_claim() or not general.slots.free or general.slots.free <= self._herd.told:
+            return False
+        self._herd.answer_for(1, passes=0, can_claim=True)
+        return True
 
     def hear(self, lot: Lot | None, *, front: bool, is_own: bool) -> None:
         """Jobs became pending, as a notification says: some of the runners that hear it are called (`runtime/herd.py`)."""

@@ -11,7 +11,8 @@ Around it:
    being noticed when theirs is.
 3. `enqueue_many` is a transaction of its own. It waits for held keys on such a connection, too, so that it does not keep one of
    the pool meanwhile.
-4. After the commit the runners of this process are woken in memory, those of other processes by one NOTIFY per queue. What the
+4. After the commit the runners of this process are woken in memory, those of other processes by one NOTIFY per queue. (One of
+   a single plain row is not sent if a runner of this process answers for the job: `runtime/herd.py`, 8.) What the
    INSERT found due became pending with it, whatever time it was given; only what is to run later is left to the promoters, and
    what expires before it is claimed.
 """
@@ -84,7 +85,7 @@ class Enqueuer:
             raise _translated(error) from error
         if enqueued.is_due and enqueued.created and row.expires_seconds is None:
             is_first = row.priority < ORDINARY_PRIORITY
-            self._wakes.pending(row.queue, front=is_first, count=1, in_process_only=not row.notify)
+            self._wakes.enqueued(row.queue, row.type, row.version, front=is_first, in_process_only=not row.notify)
         else:
             self._announce([row], [enqueued])
         return enqueued

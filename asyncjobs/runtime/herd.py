@@ -18,7 +18,9 @@ jobs that became pending carries their number and a lot (`model/peers.py`), and 
    reason, as in 3.
 7. What a look finds, who was called may have left, and others do not know of: if the scan that follows is full, others are
    called for as many jobs again. If that of the poll is, all are.
-8. A called one that finds what it answers for needs no second look (4 of `runtime/coordinator.py`): the next peer's is one.
+8. An enqueue of a single plain job calls a runner of its own process, if one runs the type and has a free slot that no claim
+   has asked for: it answers for the job, and nobody else is told unless it passes the job on, as in 4.
+9. A called one that finds what it answers for needs no second look (4 of `runtime/coordinator.py`): the next peer's is one.
 
 Enqueues carry a number, and so do promotions, next heads of keys, what rescues give back, and members of workflows that are
 released. All are called where the number is not known (a limit has room again, an operator resumes a queue), and for suspects,
@@ -26,9 +28,9 @@ of which each runner takes one.
 
 What a crash leaves. Of a called one, before its claim: the next peer's look, 25 ms later; if that one is gone as well, those of
 the others. Of one that has claimed a part of its share: the same look, and 7. Of one that was about to pass on or to call all:
-the same. Of all four at once (a host that is frozen), of who enqueued, before it notified, of a session that swallows
-notifications: the poll. No wake-up depends on what a runner thinks of the others: a list of peers that is out of date calls one
-too many, or nobody, and then the look finds it.
+the same. Of all four at once (a host that is frozen), of who enqueued, before it notified or its own runner has claimed, of a
+session that swallows notifications: the poll. No wake-up depends on what a runner thinks of the others: a list of peers that is
+out of date calls one too many, or nobody, and then the look finds it.
 """
 
 import asyncio

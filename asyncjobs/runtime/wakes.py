@@ -30,6 +30,10 @@ class Woken(Protocol):
     def wake_queue(self, queue: str, *, front: bool) -> None:
         """Jobs of the queue became pending; `front`: perhaps before those that were claimed last."""
 
+    def answers_for(self, queue: str, type: str, version: int) -> bool:
+        """Whether it claims a job of the queue that is pending now, and answers for it: then nobody else need be told."""
+        ...
+
     def hear_queue(self, queue: str, lot: Lot | None, *, front: bool, is_own: bool) -> None:
         """The same, as a notification says, which this process (`is_own`) or another has sent; without a lot all are called."""
 
@@ -79,6 +83,11 @@ class Wakes:
             woken.wake_queue(queue, front=front)
         if not in_process_only:
             self._notify(f"{'f' if front else 'q'}{count or ''}{f'.{passes}' if passes else ''}:{queue}")
+
+    def enqueued(self, queue: str, type: str, version: int, *, front: bool, in_process_only: bool = False) -> None:
+        """One job of `queue` was enqueued, and is pending. The others are told unless a runner of this process answers for it."""
+        is_taken = any(woken.answers_for(queue, type, version) for woken in self._woken)
+        self.pending(queue, front=front, count=1, in_process_only=is_taken or in_process_only)
 
     def became_pending(self, queues: Iterable[str], *, urgent: Container[str] = (), for_all: Iterable[str] = ()) -> None:
         """Of each job that became pending its queue. `urgent` ones: it may be before those claimed last. Those `for_all`

@@ -116,3 +116,16 @@ def test_lots_are_heard_by_those_who_are_here_with_whose_they_are() -> None:
     for payload in ("q:mail", "f:mail", "d", "q"):
         wakes.heard_own(payload)
     assert (len(woken.lots), woken.queues, woken.due) == (3, [], [])
+
+
+def test_one_that_was_enqueued_is_told_to_others_unless_a_runner_here_answers_for_it() -> None:
+    notified: list[str] = []
+    wakes, first, second = Wakes(notified.append), Woken(), Woken()
+    wakes.add(first)
+    wakes.add(second)
+    wakes.enqueued("mail", "send", 1, front=False)
+    assert notified == ["q1:mail"]
+    second.is_free = True
+    wakes.enqueued("mail", "send", 1, front=True)
+    assert notified == ["q1:mail"]
+    assert first.queues == second.queues == [("mail", False), ("mail", True)]

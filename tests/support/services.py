@@ -42,9 +42,14 @@ class Woken:
         self.requests = 0
         self.leases: list[int] = []
         self.all = 0
+        self.is_free = False
 
     def wake_queue(self, queue: str, *, front: bool) -> None:
         self.queues.append((queue, front))
+
+    def answers_for(self, queue: str, type: str, version: int) -> bool:
+        del queue, type, version
+        return self.is_free
 
     def hear_queue(self, queue: str, lot: Lot | None, *, front: bool, is_own: bool) -> None:
         if lot is None:
