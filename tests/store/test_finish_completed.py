@@ -53,7 +53,8 @@ async def test_every_row_is_as_finish_leaves_it(pair: Peers) -> None:
 async def test_scan_starts_where_it_is_told_to(pair: Peers) -> None:
     await pair.a.enqueue(None, times=4)
     [first] = await pair.a.claim(1)
-    answer = await pair.a.complete_all([], limit=1, start=(first.priority, first.place + 1))
+    second = await pair.admin.fetchval("SELECT place FROM asyncjobs.jobs WHERE id = $1", first.id + 1)
+    answer = await pair.a.complete_all([], limit=1, start=(first.priority, second))
     assert [job.id for job in answer.claimed] == [first.id + 2]
 
 
