@@ -115,4 +115,4 @@ class Desk:
     def _announce(self, queues: list[str]) -> None:
         wakes = self._opened("admin was called").wakes
         for queue in queues:
-            wakes.pending(queue)
+            wakes.pending(queue, front=True)

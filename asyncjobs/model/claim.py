@@ -183,6 +183,7 @@ class Finished(msgspec.Struct, frozen=True):
     for_all: frozenset[str] = frozenset()  # of these queues: keys of limits were opened there, or suspects are there
     past: dict[int, tuple[int, int]] = {}  # by scan that met such: behind which (priority, place) others may start
     followers: list[Claimed] = []  # of the claimed heads
+    urgent: frozenset[str] = frozenset()  # of these queues some of `heads` may belong before the jobs that were claimed last
 
     def by_scan(self, scans: int) -> list[list[Claimed]]:
         """What each of the call's scans claimed, in their order."""

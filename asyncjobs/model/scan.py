@@ -6,9 +6,10 @@ apart). A start belongs to one scan (a queue, or one lane of it). It is
 
 1. *ahead* behind a scan that was filled: where that ended. A scan that met jobs that have expired counts as full, and the next
    one starts behind them (`store/routines/expiry`).
-2. the *floor* behind one that came back short: the place of a job that this scan claimed at least a second ago. What was pending
-   before that then has been claimed, or was locked. Its priority is the most urgent that the scan has brought yet, and ordinary
-   at most, since places say nothing about other priorities. Until there is such a job the floor is the front.
+2. the *floor* behind one that came back short: the place of a job that this scan claimed at least a second ago, when it had not
+   started ahead. What was pending before that then has been claimed, or was locked. (One that starts ahead, behind jobs of a
+   worse priority, does not see the ordinary ones that came meanwhile.) Its priority is the most urgent that the scan has brought
+   yet, and ordinary at most, since places say nothing about other priorities. Until there is such a job the floor is the front.
 3. the *front* when a scan has been ahead for `max(100 ms, 20 × what the last front scan took)`; and after a hint, which whoever
    makes something pending gives that may belong before the start. The poll gives one. A hint is served by the answer of a scan
    that began at the front after it was given: a call that fails has served nobody.
@@ -26,11 +27,11 @@ What has a place before the floor came late: it waits for a visit to the front. 
 
 So a transaction that commits within a second of its enqueue waits for nothing, and a longer one for a look. Retries, snoozes,
 promotions, next heads, rescues, what is given back and what is resumed draw a new place when they become pending, so they come
-behind the floor. A better priority has a hint, or (a next head, what was rescued or given back) waits once for a look, and from
-then on the floor is of that priority. A member of a workflow that is released has the place that it got when it was blocked: once
-a scan has brought a member, its floor is before all priorities that are in use. Suspects and jobs with a limit are found whatever
-the start. The scans of a queue that has ageing take jobs by age (`store/routines/finish/pick_aged.sql`), and always start at the
-front.
+behind the floor. A better priority than the ordinary one has a hint, whoever makes it pending. So has what keeps an old place:
+what was replaced or changed, a suspect that is cleared, and a member of a workflow that is released, which has the place that it
+got when it was blocked. (Once a scan has brought a member, its floor is before all priorities that are in use.) Suspects and
+jobs with a limit are found whatever the start. The scans of a queue that has ageing take jobs by age
+(`store/routines/finish/pick_aged.sql`), and always start at the front.
 """
 
 from typing import Final
@@ -104,7 +105,8 @@ class ScanStart:
         """
         if start <= self.front:
             self._front_cost, self._served = seconds, self._serving
-        if start <= self.floor:
+        is_whole = start <= self.floor
+        if is_whole:
             self._whole_call, self._whole_at = call, at
         if not full or self._aged is not None:
             self._start = None
@@ -112,7 +114,7 @@ class ScanStart:
             self._start = FRONT if last is None else last
         if last is not None and self._aged is None:
             self._priority = min(self._priority, priority)
-            if at - self._young_at >= LATE_SECONDS:
+            if is_whole and at - self._young_at >= LATE_SECONDS:
                 self._floor, self._young, self._young_at = self._young, last[1], at
         return None if full else (self._whole_call, self._whole_at)
 

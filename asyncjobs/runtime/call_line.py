@@ -408,7 +408,7 @@ class CallLine:
 
     async def _take_written(self, acks: Sequence[Ack], finished: Finished) -> None:
         """Tell of the queues that have something now and of what has expired, and settle the outcomes."""
-        self._wakes.became_pending(finished.heads, for_all=finished.for_all)
+        self._wakes.became_pending(finished.heads, urgent=finished.urgent, for_all=finished.for_all)
         if finished.expired:
             tell_expired(finished.expired, self._wakes, self._events)
         if finished.due_seconds is not None:

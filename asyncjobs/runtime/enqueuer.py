@@ -171,7 +171,8 @@ class Enqueuer:
                 continue
             if one.is_due is not False:
                 front, count = queues.get(row.queue, (False, 0))
-                queues[row.queue] = front or row.priority < ORDINARY_PRIORITY, count + 1
+                # (one that was replaced has kept its place)
+                queues[row.queue] = front or row.priority < ORDINARY_PRIORITY or not one.created, count + 1
                 if row.expires_seconds is not None:
                     expires = min(expires, row.expires_seconds)
             if not one.is_due:

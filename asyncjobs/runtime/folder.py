@@ -44,7 +44,7 @@ async def cancel_members(link: Link, workflow_id: int, message: str, wakes: Wake
         if any(one.outcome == "requested" for one in done.values()):
             wakes.requested()
         for queue in {queue for one in done.values() for queue in one.queues}:
-            wakes.pending(queue)
+            wakes.pending(queue, front=True)
         if not any(one.is_change for one in done.values()):
             break  # they moved on under our eyes: the sweep looks again
     return count
@@ -105,7 +105,7 @@ class Folder:
                 if not is_lock_timeout(error):
                     raise
                 continue  # somebody is at it, or the next sweep is
-            self._wakes.became_pending(queues)
+            self._wakes.became_pending(queues, urgent=queues)
 
     @property
     def refused(self) -> int:

@@ -18,8 +18,9 @@ jobs that became pending carries their number and a lot (`model/peers.py`), and 
    reason, as in 3.
 7. What a look finds, who was called may have left, and others do not know of: if the scan that follows is full, others are
    called for as many jobs again. If that of the poll is, all are.
-8. An enqueue of a single plain job calls a runner of its own process, if one runs the type and has a free slot that no claim
-   has asked for: it answers for the job, and nobody else is told unless it passes the job on, as in 4.
+8. An enqueue of a single plain job that is not urgent calls a runner of its own process, if one runs the type and has a free
+   slot that no claim has asked for: it answers for the job, and nobody else is told unless it passes the job on, as in 4. (What
+   is passed on carries no hint for scans, which an urgent one needs: `model/scan.py`.)
 9. A called one that finds what it answers for needs no second look (4 of `runtime/coordinator.py`): the next peer's is one.
 
 Enqueues carry a number, and so do promotions, next heads of keys, what rescues give back, and members of workflows that are

@@ -130,7 +130,7 @@ class Advancer:
             self._put_later(batch[key])
         if done.count:
             self._events.emit(KeysAdvanced(count=done.count))
-        self._wakes.became_pending(done.queues)
+        self._wakes.became_pending(done.queues, urgent=done.queues)
 
     def _put_later(self, wanted: DueKey) -> None:
         wanted.tries += 1

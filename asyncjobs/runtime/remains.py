@@ -87,7 +87,7 @@ class Remains(Service):
         queues, refusal = await self._write_all(link)
         if queues:
             with suppress(Exception):  # the others poll
-                await link.fetch("send_notifications", link.database.channel, [f"q:{queue}" for queue in queues])
+                await link.fetch("send_notifications", link.database.channel, [f"f:{queue}" for queue in queues])
         if refusal is not None:
             raise refusal
         if self.is_empty:

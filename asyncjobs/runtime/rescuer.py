@@ -115,7 +115,7 @@ class Rescuer(Duty):
             self.events.emit(JobsGivenBack(runner_id=self._runner_id(), job_ids=rescued.given_back, reason="its runner stopped"))
         for type, status in rescued.attempts:
             self._lost(type, status)
-        self._wakes.became_pending(rescued.queues, for_all=rescued.suspects)
+        self._wakes.became_pending(rescued.queues, urgent=rescued.queues, for_all=rescued.suspects)
         if self.items:
             self._wakes.due_in(0.0, in_process_only=True)  # what has expired, or is to be tried again soon
 

@@ -165,7 +165,7 @@ class Verifier:
             if queues is None:
                 finished = await jobs.ack_alone(link, self._runner_id(), ack, max_errors=self._max_errors)
                 if not finished.lost:
-                    self._wakes.became_pending(finished.heads, for_all=finished.for_all)
+                    self._wakes.became_pending(finished.heads, urgent=finished.urgent, for_all=finished.for_all)
                     self._written(ack)
                     if undone is not None:
                         undone(ack)
@@ -175,7 +175,7 @@ class Verifier:
         if queues is None:
             self._lost(ack)
         else:
-            self._wakes.became_pending(queues)
+            self._wakes.became_pending(queues, urgent=queues)
             self._written(msgspec.structs.replace(ack, outcome=Outcome(kind="completed")))
         return True
 

@@ -85,8 +85,10 @@ class Wakes:
             self._notify(f"{'f' if front else 'q'}{count or ''}{f'.{passes}' if passes else ''}:{queue}")
 
     def enqueued(self, queue: str, type: str, version: int, *, front: bool, in_process_only: bool = False) -> None:
-        """One job of `queue` was enqueued, and is pending. The others are told unless a runner of this process answers for it."""
-        is_taken = any(woken.answers_for(queue, type, version) for woken in self._woken)
+        """One job of `queue` was enqueued, and is pending. The others are told unless a runner of this process answers for it.
+        (None does for an urgent one: who passes it on has no hint for it.)
+        """
+        is_taken = not front and any(woken.answers_for(queue, type, version) for woken in self._woken)
         self.pending(queue, front=front, count=1, in_process_only=is_taken or in_process_only)
 
     def became_pending(self, queues: Iterable[str], *, urgent: Container[str] = (), for_all: Iterable[str] = ()) -> None:

@@ -17,7 +17,7 @@ from typing import Final
 from asyncjobs.connections import Connection, SyncConnection
 from asyncjobs.errors import ClaimLost, UsageError, WaitTimeout, WorkflowNotFound
 from asyncjobs.model.finding import Found
-from asyncjobs.model.new_row import Enqueued, NewRow
+from asyncjobs.model.new_row import ORDINARY_PRIORITY, Enqueued, NewRow
 from asyncjobs.model.workflow import FlowPlan, MemberResult, Range, WorkflowRow
 from asyncjobs.runtime import callers
 from asyncjobs.runtime.folder import Folder, cancel_members
@@ -42,12 +42,17 @@ async def write(opened: OpenApp, plan: FlowPlan, rows: Sequence[NewRow], connect
     else:
         written = await _write(opened, plan, rows)
         later = set(written.later)
-        opened.wakes.became_pending([row.queue for at, row in enumerate(rows) if not row.waits and at not in later])
+        _told(opened, [row for at, row in enumerate(rows) if not row.waits and at not in later])
         if later:
             opened.wakes.due_in(0.0)
     callers.tell(opened.events, rows, [Enqueued(job_id, True) for job_id in written.ids], connection)
     opened.events.emit(WorkflowEnqueued(workflow_id=written.id, name=plan.name, size=len(written.ids)))
     return written
+
+
+def _told(opened: OpenApp, rows: Sequence[NewRow]) -> None:
+    urgent = {row.queue for row in rows if row.priority < ORDINARY_PRIORITY}
+    opened.wakes.became_pending([row.queue for row in rows], urgent=urgent)
 
 
 def write_sync(events: Events, database: Database, plan: FlowPlan, rows: Sequence[NewRow], connection: SyncConnection) -> Written:
@@ -88,7 +93,7 @@ async def spawn(opened: OpenApp, job_id: int, token: int, first: int, rows: Sequ
 
     enqueued = enqueued_by(job_id, await opened.read(once), is_again=calls > 1)
     callers.tell(opened.events, rows, enqueued, None)
-    opened.wakes.became_pending([row.queue for row in rows])
+    _told(opened, rows)
     return enqueued
 
 

@@ -12,7 +12,7 @@ from asyncjobs.model.chance import CHANCE
 from asyncjobs.model.claim import FRONT, Ack, Claimed, Finished, Probe, Scan
 from asyncjobs.model.ending import AwaitedKind, Ending
 from asyncjobs.model.job import Job
-from asyncjobs.model.new_row import Did, Enqueued, NewRow
+from asyncjobs.model.new_row import ORDINARY_PRIORITY, Did, Enqueued, NewRow
 from asyncjobs.model.outcome import COMPLETED
 from asyncjobs.model.trace import own_trace
 from asyncjobs.store import door, plain
@@ -260,6 +260,7 @@ def _read(rows: Sequence[Record]) -> Finished:
         past={row["scan"]: (row["priority"], row["place"]) for row in ends if row["place"] is not None},
         due_seconds=min(due, default=None), followers=followers,
         for_all=frozenset(row["queue"] for row in pending if row["scan"] is None),
+        urgent=frozenset(row["queue"] for row in pending if row["priority"] is not None and row["priority"] < ORDINARY_PRIORITY),
     )  # fmt: skip
 
 

@@ -126,6 +126,8 @@ def test_one_that_was_enqueued_is_told_to_others_unless_a_runner_here_answers_fo
     wakes.enqueued("mail", "send", 1, front=False)
     assert notified == ["q1:mail"]
     second.is_free = True
-    wakes.enqueued("mail", "send", 1, front=True)
+    wakes.enqueued("mail", "send", 1, front=False)
     assert notified == ["q1:mail"]
-    assert first.queues == second.queues == [("mail", False), ("mail", True)]
+    wakes.enqueued("mail", "send", 1, front=True)
+    assert notified == ["q1:mail", "f1:mail"], "who passes on what is urgent has no hint for it"
+    assert first.queues == second.queues == [("mail", False), ("mail", False), ("mail", True)]

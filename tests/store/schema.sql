@@ -804,7 +804,7 @@ CREATE FUNCTION asyncjobs.announce(_rows asyncjobs.new_job[], _existing integer[
     RETURNS void
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: ffa21069b723f25d
+-- body: 57df503b3de75fd8
 
 CREATE FUNCTION asyncjobs.answer_kind(_on_dead text, _workflow_id bigint, _limit_key text)
     RETURNS text
@@ -1255,7 +1255,7 @@ CREATE FUNCTION asyncjobs.end_waiting(_ids bigint[], _status text, _message text
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: 511135e69630da6d
+-- body: bfa8013bb5c7bfdb
 
 CREATE FUNCTION asyncjobs.enqueue(type text, payload jsonb DEFAULT '{}'::jsonb, options jsonb DEFAULT '{}'::jsonb)
     RETURNS bigint
@@ -2711,7 +2711,7 @@ CREATE FUNCTION asyncjobs.replace_job(_id bigint, _key text, _payload text, _ver
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET search_path TO 'pg_catalog', 'pg_temp'
--- body: ee11935d7bc24b28
+-- body: a9afbf57cbbf359f
 
 CREATE FUNCTION asyncjobs.replace_jobs(_ids bigint[], _rows asyncjobs.new_job[], _which integer[], _own boolean, _keys text[], _now timestamp with time zone)
     RETURNS void

@@ -188,3 +188,16 @@ def test_scan_by_age_has_no_floor() -> None:
     for at in (0.0, 1.0, 2.0):
         start.made(start.next(at), full=False, last=(100, 7), priority=100, call=1, at=at, seconds=0.01)
     assert (start.next(3.0), start.look(3.0, from_front=False)) == (start.front, FRONT)
+
+
+def test_scans_that_start_ahead_say_nothing_of_what_came_before_them_meanwhile() -> None:
+    start = ScanStart()
+    start.made(start.next(0.0), full=True, last=(200, 10), priority=200, call=1, at=0.0, seconds=0.2)
+    for at, place in (
+        (1.1, 20),
+        (2.2, 30),
+        (3.3, 40),
+    ):  # (100, 15) comes meanwhile
+        start.made(start.next(at), full=True, last=(200, place), priority=200, call=2, at=at, seconds=0.01)
+    start.made(start.next(3.4), full=False, last=None, priority=100, call=3, at=3.4, seconds=0.01)
+    assert start.next(3.5) < (100, 15)

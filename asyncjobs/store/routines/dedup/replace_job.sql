@@ -38,7 +38,7 @@ BEGIN
         DELETE FROM asyncjobs.serialized_jobs AS s WHERE s.id = _id;
         IF FOUND AND NOT _waits THEN
             SELECT d.id INTO _next FROM asyncjobs.dispatch_keys(ARRAY[_key]) AS d;
-            PERFORM asyncjobs.tell('q:' || j.queue) FROM asyncjobs.jobs AS j WHERE j.id = _next AND j.status = 'pending';
+            PERFORM asyncjobs.tell('f:' || j.queue) FROM asyncjobs.jobs AS j WHERE j.id = _next AND j.status = 'pending';
         END IF;
     END IF;
 END $$;

@@ -17,7 +17,7 @@ BEGIN
         CROSS JOIN LATERAL (SELECT coalesce(r.ordinality = ANY (_existing), false) AS met) AS m
         CROSS JOIN LATERAL (VALUES
             (CASE WHEN d.due_at > _now OR m.met OR r.expires_seconds < 10 THEN 'd' END, NULL),
-            (CASE WHEN d.due_at <= _now THEN CASE WHEN r.priority < 100 THEN 'f' ELSE 'q' END END, r.queue)) AS p(kind, queue)
+            (CASE WHEN d.due_at <= _now THEN CASE WHEN r.priority < 100 OR m.met THEN 'f' ELSE 'q' END END, r.queue)) AS p(kind, queue)
         WHERE p.kind IS NOT NULL AND coalesce(r.notify, true) AND d.due_at < _now + interval '10 seconds' AND r.waits IS NOT TRUE
           AND (r.on_duplicate = 'replace' OR NOT m.met)
         GROUP BY p.kind, p.queue) AS n;

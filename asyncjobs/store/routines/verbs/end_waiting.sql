@@ -18,7 +18,7 @@ BEGIN
     DELETE FROM asyncjobs.serialized_jobs AS s WHERE s.id = ANY (_waiting);
     SELECT e.ended, e.queues INTO _ended, _queues FROM asyncjobs.end_idle(_waiting, _status, _message, _max_errors) AS e;
     IF _queues IS NOT NULL THEN
-        PERFORM asyncjobs.tell('q:' || q.queue) FROM (SELECT DISTINCT u.queue FROM unnest(_queues) AS u(queue)) AS q;
+        PERFORM asyncjobs.tell('f:' || q.queue) FROM (SELECT DISTINCT u.queue FROM unnest(_queues) AS u(queue)) AS q;
     END IF;
     RETURN _ended;
 END $$;
