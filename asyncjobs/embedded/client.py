@@ -67,7 +67,7 @@ class Server:
 
 
 async def start(
-    folder: Path | None = None, *, linger: float = 10.0, settings: Mapping[str, str] | None = None, durable: bool = True
+    folder: Path | str | None = None, *, linger: float = 10.0, settings: Mapping[str, str] | None = None, durable: bool = True
 ) -> Server:
     """A private PostgreSQL with its data in the folder, started unless it is up already.
 
@@ -90,7 +90,7 @@ async def start(
 
 
 def start_sync(
-    folder: Path | None = None,
+    folder: Path | str | None = None,
     *,
     linger: float = 10.0,
     settings: Mapping[str, str] | None = None,
@@ -103,7 +103,7 @@ def start_sync(
     if folder is None:
         folder = default_folder(identity)
     else:
-        folder = folder.absolute()
+        folder = Path(folder).absolute()
         prepare_folder(folder, identity)
     starter = Starter(Layout(folder), linger=linger, settings=dict(settings or {}), durable=durable)
     return Server(starter, *starter.join(given_up or threading.Event()))

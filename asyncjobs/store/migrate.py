@@ -8,9 +8,15 @@ no DDL. Statements give up waiting for a table's lock after `lock_timeout` and a
 for a long transaction does not make every other statement queue up behind it.
 
 A file whose first line is `-- breaking: <why>` makes older programs refuse the schema. Others may run beside it.
+
+Until the first release files are changed in place. So the ledger `routines` has the hash of each that was applied, too, without
+its comments: a schema whose tables come from another text is refused, not repaired.
 """
 
 import asyncio
+import hashlib
+import re
+from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
 
@@ -28,6 +34,7 @@ _ATTEMPTS = 12
 _PATH = "SET LOCAL search_path = pg_catalog, pg_temp;"
 _LEAST_SERVER = 14  # functions whose bodies are parsed when they are made
 _LEDGERS = ("migrations_table", "routines_table")
+_COMMENT = re.compile(r"--.*")
 _ROUTINES = "routines"  # what all of them are called where migrations are named
 
 
@@ -37,6 +44,7 @@ class Migration(msgspec.Struct, frozen=True):
     number: int
     name: str
     breaking: bool
+    hash: str  # of its text without comments
 
 
 class Status(msgspec.Struct, frozen=True):
@@ -66,8 +74,10 @@ def known() -> tuple[Migration, ...]:
     found: list[Migration] = []
     for file in files("asyncjobs.store").joinpath("migrations").iterdir():
         if file.name.endswith(".sql"):
-            first = file.read_text(encoding="utf-8").partition("\n")[0]
-            found.append(Migration(int(file.name[:4]), file.name, first.startswith("-- breaking")))
+            text = file.read_text(encoding="utf-8")
+            bare = " ".join(_COMMENT.sub("", text).split())
+            hashed = hashlib.sha256(bare.encode()).hexdigest()
+            found.append(Migration(int(file.name[:4]), file.name, text.startswith("-- breaking"), hashed))
     return tuple(sorted(found, key=lambda migration: migration.number))
 
 
@@ -98,7 +108,8 @@ def script(database: Database) -> str:
         for number, value in enumerate(values, 1):
             record = record.replace(f"${number}", value)
         parts += [f"-- {one.name}", database.migration(one.name), record]
-    rows = ", ".join(f"({quote_literal(one.name)}, {quote_literal(one.hash)})" for one in routines.known())
+    hashes = [*((m.name, m.hash) for m in known()), *((one.name, one.hash) for one in routines.known())]
+    rows = ", ".join(f"({quote_literal(name)}, {quote_literal(hashed)})" for name, hashed in hashes)
     parts += [in_schema(one.text, database.schema) for one in routines.known()]
     parts.append(in_schema(f"INSERT INTO asyncjobs.routines (name, hash) VALUES {rows};", database.schema))
     return "\n".join(part.strip() for part in parts)
@@ -226,8 +237,13 @@ async def _status_of(database: Database, connection: Connection, exists: Record 
     forgotten = [row["name"] for row in rows if row["number"] < known()[0].number]
     unknown = [row for row in rows if row["number"] not in {m.number for m in known()} and row["name"] not in forgotten]
     pending = [m.name for m in known() if m.number not in numbers]
-    if not rows or (not forgotten and not unknown and await _changed_routines(database, connection)):
+    if not rows:
         pending.append(_ROUTINES)
+    elif not forgotten and not unknown:
+        hashes = await _hashes(database, connection)
+        forgotten = [m.name for m in known() if m.number in numbers and hashes.get(m.name) != m.hash]
+        if not forgotten and _changed(hashes):
+            pending.append(_ROUTINES)
     return Status(
         schema_exists=bool(exists and exists["schema"]),
         applied=[row["name"] for row in rows],
@@ -240,9 +256,12 @@ async def _status_of(database: Database, connection: Connection, exists: Record 
     )
 
 
-async def _changed_routines(database: Database, connection: Connection) -> dict[str, bool]:
+async def _hashes(database: Database, connection: Connection) -> dict[str, str]:
+    return {row["name"]: row["hash"] for row in await connection.fetch(database.sql("routines_applied"))}
+
+
+def _changed(hashes: Mapping[str, str]) -> dict[str, bool]:
     """The routines whose texts are not those of this program, and whether the schema has had another text of theirs."""
-    hashes = {row["name"]: row["hash"] for row in await connection.fetch(database.sql("routines_applied"))}
     return {one.name: one.name in hashes for one in routines.known() if hashes.get(one.name) != one.hash}
 
 
@@ -278,6 +297,7 @@ async def _apply_once(database: Database, connection: Connection, *, allow_break
         if migration.name in found.pending:
             await connection.execute(_PATH + database.migration(migration.name))
             await connection.execute(database.sql("migrations_record"), migration.number, migration.name, migration.breaking)
+            await connection.execute(database.sql("routines_record"), [migration.name], [migration.hash])
     drops_former = bool(found.applied and found.breaking)
     if drops_former or _ROUTINES in found.pending:
         await _make_routines(database, connection, drops_former=drops_former)
@@ -285,7 +305,7 @@ async def _apply_once(database: Database, connection: Connection, *, allow_break
 
 
 async def _make_routines(database: Database, connection: Connection, *, drops_former: bool) -> None:
-    changed = await _changed_routines(database, connection)
+    changed = _changed(await _hashes(database, connection))
     makes = {one.name: changed.get(one.name, True) for one in routines.known() if drops_former or one.name in changed}
     texts = [one.made_anew() if makes[one.name] else one.text for one in routines.known() if one.name in makes]
     await connection.execute(in_schema("\n".join(texts), database.schema))
@@ -295,4 +315,6 @@ async def _make_routines(database: Database, connection: Connection, *, drops_fo
         former = await connection.fetch(database.sql("routines_former"), quote_identifier(database.schema))
         for row in former:
             await connection.execute(row["statement"])
-        await connection.execute(database.sql("routines_forget"), [one.name for one in routines.known()])
+        await connection.execute(
+            database.sql("routines_forget"), [*(m.name for m in known()), *(one.name for one in routines.known())]
+        )

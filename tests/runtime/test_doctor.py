@@ -37,7 +37,7 @@ async def test_a_new_schema_is_healthy_open_or_closed(dsn: str) -> None:
 @pytest.mark.direct("a doctor who finds no pooler")
 async def test_an_outdated_schema_is_diagnosed_by_its_numbers(empty_dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
     await AsyncJobs(empty_dsn).migrate()
-    newest, more = migrate.newest(), migrate.Migration(9000, "9000_more.sql", False)
+    newest, more = migrate.newest(), migrate.Migration(9000, "9000_more.sql", False, "hash")
     known = (*migrate.known(), more)
     monkeypatch.setattr(migrate, "known", lambda: known)
     symptoms = await found(empty_dsn)

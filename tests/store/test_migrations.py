@@ -210,7 +210,7 @@ def _name(dsn: str) -> str:
 
 def _pretend(monkeypatch: pytest.MonkeyPatch, sql: str, *, breaking: bool = False) -> str:
     """As if this version had one migration more."""
-    more = Migration(9000, "9000_more.sql", breaking)
+    more = Migration(9000, "9000_more.sql", breaking, "hash")
     every = (*known(), more)
     original = Database.migration
     monkeypatch.setattr(migrations, "known", lambda: every)

@@ -59,7 +59,7 @@ def next_migration(monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
     own, original = migrations.known(), Database.migration
 
     def add(*, breaking: bool) -> str:
-        more = Migration(9000, "9000_more.sql", breaking)
+        more = Migration(9000, "9000_more.sql", breaking, "hash")
         monkeypatch.setattr(migrations, "known", lambda: (*own, more))
         monkeypatch.setattr(
             Database, "migration", lambda self, name: "-- routines only" if name == more.name else original(self, name)
@@ -155,7 +155,7 @@ async def test_other_parameters_stand_beside_the_former_until_a_breaking_migrati
     assert await admin.fetchval("SELECT to_regclass('asyncjobs.sums')") is None
     assert await admin.fetchval("SELECT asyncjobs.theirs()") == 7
     left = await admin.fetch("SELECT name FROM asyncjobs.routines")
-    assert {row["name"] for row in left} == {one.name for one in routines.known()}
+    assert {row["name"] for row in left} == {m.name for m in migrations.known()} | {one.name for one in routines.known()}
     await check(empty)
 
 
@@ -195,3 +195,21 @@ async def test_a_schema_of_before_the_first_release_is_refused_in_words(empty: D
         await admin.fetchval("SELECT count(*) FROM pg_class WHERE relnamespace = 'asyncjobs'::regnamespace AND relkind = 'r'")
         == 1
     )
+
+
+async def test_a_schema_whose_tables_come_from_another_text_of_a_migration_is_refused_in_words(
+    empty: Database, admin: Connection
+) -> None:
+    await migrate(empty)
+    await check(empty)
+    baseline = migrations.known()[0]
+    for change in ("SET hash = 'of another text'", "SET name = name || '.orig'"):  # recorded as another, or not at all
+        await admin.execute(f"UPDATE asyncjobs.routines {change} WHERE name = $1", baseline.name)
+        for refused in (check, migrate):
+            with pytest.raises(SchemaError, match=r"before its first release \(0019_baseline\.sql\).*another schema"):
+                await refused(empty)
+        assert (await status(empty)).pending == []
+        await admin.execute(
+            "UPDATE asyncjobs.routines SET name = $1, hash = $2 WHERE name LIKE $1 || '%'", baseline.name, baseline.hash
+        )
+    await check(empty)
