@@ -1,4 +1,4 @@
-"""No start of a scan hides a job that was told of, and was committed within a second of its enqueue: nothing looks here, or polls.
+"""No start of a scan hides a job that was told of and committed within a second of its enqueue: nothing looks here, or polls.
 
 A model of one scan in random worlds: bursts and rests, commits that come late, members that are released with the places of long
 ago, few slots, several priorities, and calls that take from 1 to 300 ms.
@@ -82,8 +82,8 @@ class World:
         self.pending = [*left]
         self.commit()
         seen = self.start.made(
-            start, full=len(claimed) == free, last=(claimed[-1].priority, claimed[-1].place) if claimed else None, call=call, at=at,
-            priority=min((FRONT[0] if row.is_member else row.priority for row in claimed), default=ORDINARY_PRIORITY),
+            start, full=len(claimed) == free, last=max(((row.priority, row.place) for row in claimed), default=None), call=call,
+            at=at, priority=min((FRONT[0] if row.is_member else row.priority for row in claimed), default=ORDINARY_PRIORITY),
             seconds=seconds,
         )  # fmt: skip
         self.running += [self.now + self.random.expovariate(1 / self.length) for _ in claimed]

@@ -88,7 +88,7 @@ async def test_a_delayed_job_that_is_replaced_by_one_that_is_due_wakes_queue_and
         await line.enqueue(a_row(dedup_key="d", serialization_key=key, delay_seconds=60.0))
         woken(line)
         await line.enqueue(a_row(dedup_key="d", serialization_key=key, delay_seconds=0.0, on_duplicate="replace"))
-        assert woken(line)[:2] == ([("default", False)], [0.0])
+        assert woken(line)[:2] == ([("default", True)], [0.0])
 
 
 async def test_what_an_earlier_try_may_have_written_before_its_time_wakes_both(

@@ -284,7 +284,7 @@ async def test_whoever_runs_such_jobs_is_woken_once_after_the_commit(how: str, d
         await line.enqueue(a_row(dedup_key="d"))
         assert line.notified == [], "nothing became pending"
         await line.enqueue(a_row(dedup_key="d", on_duplicate="replace"))
-        assert line.notified == ["q1:default", "d"], "it may have been scheduled"
+        assert line.notified == ["f1:default", "d"], "it may have been scheduled"
 
 
 async def test_at_the_end_those_who_wait_are_told_whether_their_job_may_exist(

@@ -88,7 +88,7 @@ async def test_suspects_are_told_of_to_all_since_each_runner_takes_one(make: Mak
         await insert_job(connection, status="processing", runner_id=9, queue=queue, losses=losses)
     setup = make()
     await setup.look()
-    assert sorted(setup.notified) == ["q2:mail", "q:default"]
+    assert sorted(setup.notified) == ["f2:mail", "f:default"]
 
 
 async def test_silent_runner_is_buried_and_its_jobs_run_elsewhere(make: Make, connection: Connection, recorder: Recorder) -> None:
@@ -104,8 +104,8 @@ async def test_silent_runner_is_buried_and_its_jobs_run_elsewhere(make: Make, co
     assert await connection.fetchval("SELECT died_at IS NOT NULL FROM asyncjobs.former_runners WHERE id = 9")
     assert [(event.runner_id, event.unchanged_seconds) for event in recorder.of(RunnerDied)] == [(9, 30.0)]
     assert [event.job_ids for event in recorder.of(JobsRescued)] == [[job_id]]
-    assert setup.woken.queues == [("mail", False)]
-    assert setup.notified == ["q1:mail"]
+    assert setup.woken.queues == [("mail", True)], "a suspect that was cleared has an old place"
+    assert setup.notified == ["f1:mail"]
 
 
 async def test_beating_runner_is_never_buried(make: Make, connection: Connection) -> None:

@@ -95,7 +95,7 @@ async def test_key_that_is_put_gets_its_head_and_its_queue_is_told(pair: Peers, 
         await eventually(lambda: has_head(pair), description="the key has a head")
         await eventually(lambda: setup.woken.queues, description="the queue is woken")
     assert await pair.line() == [(job_id, "pending")]
-    assert (setup.woken.queues, setup.notified) == ([("default", False)], ["q1:default"])
+    assert (setup.woken.queues, setup.notified) == ([("default", True)], ["f1:default"])
 
 
 async def test_request_that_no_notification_tells_of_is_found_by_the_next_look(pair: Peers, make: Make) -> None:
