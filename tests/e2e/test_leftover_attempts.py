@@ -112,7 +112,7 @@ async def test_keys_next_job_is_let_go_by_a_head_that_ends_after_the_stop(
     end.set()
     await eventually(lambda: no_runner(connection), description="the row goes with the last handler")
     assert [row[0] for row in await rows(connection)] == ["completed", "pending"]
-    await eventually(lambda: "q:default" in heard, description="other runners are told of it")
+    await eventually(lambda: "f:default" in heard, description="other runners are told of it")
 
 
 async def test_handler_that_completed_its_job_itself_and_ends_after_the_stop_is_left_to_the_rescue(

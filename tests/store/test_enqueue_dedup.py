@@ -148,7 +148,7 @@ async def test_replacing_a_head_by_a_later_one_lets_its_key_go_on(link: Link, co
     assert (await look(connection, first.id))[::2] == ("scheduled", LATER)
     assert (await look(connection, second.id))[0] == "pending"
     assert await connection.fetchval("SELECT array_agg(id) FROM asyncjobs.serialized_jobs") == [second.id]
-    await eventually(lambda: heard == ["q:default"], description="the queue of the next head is notified")
+    await eventually(lambda: heard == ["f:default"], description="the queue of the next head is notified")
 
 
 async def test_replacing_keeps_the_place_of_a_waiting_job(link: Link, connection: Connection) -> None:
