@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 #: What a program exits with that means to.
 EXIT: Final = 1
 _LONGEST_EXIT_SECONDS: Final = 25.0
+#: In a process that was killed, from one cancellation of all that is left of it to the next.
+_LONGEST_RUN_OUT_SECONDS: Final = 3600.0
 
 
 class Process:
@@ -109,12 +111,14 @@ class Process:
             self._run_out()
 
     def _run_out(self) -> None:
+        # (What is cancelled so often while it stops may leave parts that go on by their timers: nobody waits for those.)
+        until = self.world.now + _LONGEST_RUN_OUT_SECONDS
         while any(loop.tasks for loop in self.loops):
             for loop in self.loops:
                 loop.step()
             if not any(loop.is_ready for loop in self.loops):
                 following = min(loop.next_at for loop in self.loops)
-                if following == float("inf"):
+                if following > until:
                     break
                 self.world.now = max(self.world.now, following)
 
