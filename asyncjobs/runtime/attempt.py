@@ -275,7 +275,13 @@ class Attempt:
     async def _throttle(self, ending: object) -> None:
         """Close the key of its limit: then the job itself needs not wait elsewhere."""
         outcome = self._outcome_of(ending)
-        if outcome.kind == "snooze" and await self._surroundings.close_key(self.claimed, outcome.delay_seconds):
+        if outcome.kind != "snooze":
+            return
+        try:
+            is_closed = await self._surroundings.close_key(self.claimed, outcome.delay_seconds)
+        except asyncio.CancelledError:  # too late: it has ended, and the job itself waits
+            return
+        if is_closed:
             self._decided = ending, msgspec.structs.replace(outcome, delay_seconds=0.0)
 
     @property
