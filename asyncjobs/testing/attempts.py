@@ -234,7 +234,8 @@ def uncounted(attempts: Sequence[Attempt], counted: Mapping[int, int], started_o
     """
     found = [Violation("P7", a.job_id, f"ran as attempt {a.number}") for a in attempts if a.number < 1]
     by_job = list(_neighbours(attempts, lambda attempt: attempt.job_id))
-    spared = {second.token for first, second in by_job if first.outcome is None and second.outcome is None}
+    # (A frozen runner may see the end of an attempt that was lost meanwhile.)
+    spared = {second.token for first, second in by_job if (first.outcome is None or first.claim_lost) and second.outcome is None}
     for first, second in by_job:
         is_anew = second.number == 1 and second.job_id in started_over
         if first.given_back or first.outcome in _FINAL or is_anew:

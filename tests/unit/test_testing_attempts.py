@@ -74,6 +74,11 @@ COUNTS: dict[str, tuple[list[Event], int, bool]] = {
     "none after a failure": ([*FIRST, *AGAIN], 1, True),
     "none after a crash": ([started(1, 10), RESCUED, *AGAIN], 1, True),
     "none after a second crash": ([started(1, 10), RESCUED, started(1, 11, 2), RESCUED, *LAST], 2, False),  # it may pay nothing
+    "none after a second crash, the first seen by its runner": (
+        [*FIRST, ClaimWasLost(job_id=1, token=10, runner_id=1, during="ack"), started(1, 11, 2), RESCUED, *LAST],
+        2,
+        False,
+    ),
     "less than before after a second crash": ([*lost_as(1, 2), *AGAIN], 1, True),
     "none after any crash but the first": ([*lost_as(1, 2, 2, 2), *LAST], 2, False),
     "less in the table after a second crash": (lost_as(1, 2), 1, False),
