@@ -125,10 +125,8 @@ async def test_looks_start_at_the_floor_but_behind_a_scan_that_found_too_little_
         assert floor == (100, 1)
         starts = []
         for found, told in ((1, None), (0, None), (1, 2), (2, 2)):
-            if told is None:
-                harness.coordinator.wake()
-            else:
-                harness.coordinator.wake()
+            harness.coordinator.wake()
+            if told is not None:
                 harness.coordinator._herd.told = told
             await harness.answer(found)
             harness.now += 1.0
